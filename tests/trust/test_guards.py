@@ -109,7 +109,13 @@ LOSES = (edit_guard, change_definition, remove_hooks, break_settings, delete_scr
 KEEPS = (add_unrelated_key, add_watching_hook, add_skill, add_settings)
 
 
-@pytest.mark.parametrize("change", LOSES)
+def lost_guards(folder: Path) -> tuple[str, ...]:
+    """Return the guards that a start without a person misses; it is refused if there are some."""
+    found = start(Arguments(), may_ask=False, workspace=folder.resolve())
+    return tuple(found.lost_guards)
+
+
+@pytest.mark.parametrize("change", [edit_guard, remove_hooks])
 def test_headless_start_is_refused_if_a_trusted_guard_changed(
     change: Callable[[Path], None],
 ) -> None:
@@ -119,13 +125,30 @@ def test_headless_start_is_refused_if_a_trusted_guard_changed(
     run, ran = attempt(WORKSPACE)
 
     assert (run.code, ran) == (5, False)
-    assert (SCRIPT if change in (edit_guard, delete_script) else SETTINGS) in run.stderr
+    assert (SCRIPT if change is edit_guard else SETTINGS) in run.stderr
     assert "agent-cli trust" in run.stderr
 
 
-@pytest.mark.parametrize("change", [*KEEPS, make_script_unexecutable])
-def test_guard_blocks_on_if_something_else_changed(change: Callable[[Path], None]) -> None:
-    change(WORKSPACE)
+def test_each_change_of_a_guard_is_missed() -> None:
+    for change in LOSES:
+        shutil.copytree(WORKSPACE, "before")
+        change(WORKSPACE)
+
+        lost = SCRIPT if change in (edit_guard, delete_script) else SETTINGS
+        assert lost in lost_guards(WORKSPACE), change
+
+        shutil.rmtree(WORKSPACE)
+        Path("before").rename(WORKSPACE)
+        assert lost_guards(WORKSPACE) == (), change
+
+
+def test_guard_blocks_on_if_something_else_changed() -> None:
+    for change in (*KEEPS, make_script_unexecutable):
+        if change is make_script_unexecutable:
+            run, ran = attempt(WORKSPACE)
+            assert (run.code, ran) == (0, False)
+        change(WORKSPACE)
+        assert lost_guards(WORKSPACE) == (), change
 
     run, ran = attempt(WORKSPACE)
 
@@ -212,17 +235,17 @@ def test_folder_that_only_claims_to_be_a_worktree_is_not_trusted() -> None:
     assert not TrustStore.of_user().is_trusted(forged)
 
 
-@pytest.mark.parametrize("change", [add_skill, edit_guard, delete_script, remove_hooks])
-def test_clone_of_a_trusted_repository_is_not_run_without_its_guards(
-    change: Callable[[Path], None],
-) -> None:
+def test_clone_of_a_trusted_repository_is_not_run_without_its_guards() -> None:
     """Nothing of it is run either: the files beside the guard may be others."""
     git(Path(), "clone", str(WORKSPACE.resolve()), "clone")
-    change(Path("clone"))
+    add_skill(Path("clone"))
 
     run, ran = attempt(Path("clone"))
 
     assert (run.code, ran) == (5, False)
+    for change in (edit_guard, delete_script, remove_hooks):
+        change(Path("clone"))
+        assert lost_guards(Path("clone")), change
 
 
 def test_second_clone_whose_guards_changed_is_known_by_its_remote() -> None:
