@@ -229,6 +229,21 @@ async def test_pattern_may_be_a_name_with_brackets(tools: Tools, name: str) -> N
     assert await tools.text("grep", pattern="needle", glob=name, mode="files") == name
 
 
+@pytest.mark.parametrize(
+    ("glob", "name"),
+    [("*Notes of May*", "docs/Notes of May.md"), ("**/q*/Plan *.md", "a/q1/Plan B.md")],
+)
+async def test_glob_with_blanks_is_the_pattern_of_a_name(
+    tools: Tools, glob: str, name: str
+) -> None:
+    """Taken apart as a list, its parts missed the file, and matched others."""
+    for each in (name, "Notes", "a/q1/Plan", "other.md"):
+        tools.file(each, "needle")
+
+    assert await tools.text("glob", pattern=glob) == name
+    assert await tools.text("grep", pattern="needle", glob=glob, mode="files") == name
+
+
 async def test_grep_glob_for_everything_does_not_search_ignored_files(tree: Tools) -> None:
     for everything in ("*", "**", "**/*"):
         text = await tree.text("grep", pattern="needle", glob=everything)

@@ -37,7 +37,8 @@ _UNREAD = re.compile(
     r"rg: (?:.+: IO error for operation on )?(?P<path>.+): [^:\n]+ \(os error \d+\)\n?"
 )
 _UNREAD_NAMED = 3
-_SEPARATOR = re.compile(r"[,\s]+")
+# Blanks alone separate only patterns of suffixes: names have blanks, too.
+_SEPARATORS = ((re.compile(r"\s*,\s*"), "*"), (re.compile(r"\s+"), "*."))
 _BRACKET = re.compile(r"(?<!\\)[][{}]")
 _ALTERNATIVES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 _PATTERNS_MAX = 100
@@ -163,12 +164,15 @@ def _collect(process: "Popen[bytes]", into: bytearray) -> bool:
 def alternatives(pattern: str) -> list[str]:
     """Return the patterns that stand in *pattern*: in a list, in braces, and names as they are.
 
-    `*.ts,*.js` and `*.ts *.js` are lists. `[id].tsx` is also the name of a file: routers write
-    their parameters so.
+    `*.ts,*.js` and `*.ts *.js` are lists, which may also be names as they stand. `[id].tsx` is also
+    the name of a file: routers write their parameters so.
     """
-    listed = _SEPARATOR.split(pattern)
-    if "{" in pattern or not all("*" in each for each in listed):
-        listed = [pattern]
+    listed = [pattern]
+    for separator, mark in _SEPARATORS if "{" not in pattern else ():
+        parts = separator.split(pattern)
+        if len(parts) > 1 and all(mark in each for each in parts):
+            listed += parts
+            break
     found = [one for each in listed for one in expand_braces(each)]
     return [*found, *(_BRACKET.sub(r"\\\g<0>", each) for each in found if _BRACKET.search(each))]
 
