@@ -6,7 +6,7 @@ to callers without settings is here, and both refer to it.
 
 import inspect
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Final, Literal, TypeAlias, TypeVar
 
@@ -127,6 +127,16 @@ def all_of(values: Iterable[T], *kinds: type, what: str) -> tuple[T, ...]:
     for value in found if kinds else ():
         require(value, *kinds, what=f"each of {what}")
     return found
+
+
+def require_all(values: Iterable[object], *kinds: type, what: str) -> None:
+    """Raise `AgentCliError` as `all_of` does, or if *values* can be read only once.
+
+    The check would read the values of a generator, and leave none: no rule, no tool.
+    """
+    if isinstance(values, Iterator):
+        raise AgentCliError(f"{what} must be a sequence, not {type(values).__name__}")
+    all_of(values, *kinds, what=what)
 
 
 def _is_iterable(value: object) -> bool:

@@ -10,7 +10,7 @@ from typing import Final, Literal, Never, NoReturn, TypeAlias, cast
 
 from agent_cli.contracts.errors import AgentCliError, ModelError
 from agent_cli.contracts.messages import AssistantMessage, is_cut_off, now_ms
-from agent_cli.contracts.options import all_of, require
+from agent_cli.contracts.options import require, require_all
 from agent_cli.contracts.provider import (
     BlockEnd,
     Reply,
@@ -160,7 +160,7 @@ def _checked(reply: object) -> Reply:
     assert isinstance(reply, Reply)
     for name, kinds in _OF_A_REPLY.items():
         require(getattr(reply, name), *kinds, what=f"{name} of a Reply")
-    all_of(reply.beside, ModelUsage, what="beside of a Reply")
+    require_all(reply.beside, ModelUsage, what="beside of a Reply")
     if not all(is_object(block) and isinstance(block.get("type"), str) for block in reply.content):
         raise AgentCliError("content of a Reply must be blocks, as text_block(text) makes one")
     return reply

@@ -14,8 +14,8 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.options import (
     Function,
     Network,
-    all_of,
     require,
+    require_all,
     require_number,
     require_one_of,
     require_whole,
@@ -222,7 +222,7 @@ def _overrides(options: SessionOptions) -> Iterator[Override]:
 
 def _check(options: SessionOptions) -> None:
     for name, part in _PARTS.items():
-        all_of(getattr(options, name), part, what=name)
+        require_all(getattr(options, name), part, what=name)
     for name, kinds in _KINDS.items():
         require(getattr(options, name), *kinds, what=name)
     chosen = [options.resume is not None, options.fork is not None, options.continue_session]
@@ -238,7 +238,7 @@ def _check(options: SessionOptions) -> None:
     for name in (*_RULES, "add_dirs"):
         if isinstance(getattr(options, name), str):
             raise UsageError(f"{name} must be a list of texts, not one text")
-        all_of(getattr(options, name), what=name)
+        require_all(getattr(options, name), what=name)
     if options.json_schema is not None:
         from agent_cli.headless.structured import OutputSchema  # rare
 
@@ -260,7 +260,7 @@ def _check_agent(agent: AgentDefinition) -> None:
         require(getattr(agent, name), str, what=f"{named} {name}")
     for name in ("tools", "denied_tools", "servers"):
         if (patterns := getattr(agent, name)) is not None:
-            all_of(patterns, str, what=f"{named} {name}")
+            require_all(patterns, str, what=f"{named} {name}")
     require_one_of(agent.mode, (*STRICTNESS, None), what=f"{named} mode")
     require_one_of(agent.effort, (*get_args(ThinkingLevel), None), what=f"{named} effort")
     require_whole(agent.max_rounds, 0, what=f"{named} max_rounds")

@@ -55,7 +55,8 @@ class RetryPolicy:
             options.require_number(getattr(self, name), what=f"{name} of a RetryPolicy")
         jitters = get_args(options.Jitter)
         options.require_one_of(self.jitter, jitters, what="jitter of a RetryPolicy")
-        for kind in options.all_of(self.on, str, what="on of a RetryPolicy"):
+        options.require_all(self.on, str, what="on of a RetryPolicy")
+        for kind in self.on:
             kinds = get_args(options.FailureKind)
             options.require_one_of(kind, kinds, what="each of on of a RetryPolicy")
 

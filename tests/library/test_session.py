@@ -564,6 +564,10 @@ async def test_session_that_is_open_elsewhere_is_refused_and_can_be_forked() -> 
             "timeout",
         ),
         ({"deny": True}, AgentCliError, "deny must be a sequence, not bool"),
+        *(
+            ({name: iter(["bash"])}, AgentCliError, f"{name} must be a sequence, not list_iter")
+            for name in ("deny", "ask", "hooks")
+        ),
         ({"add_dirs": 5}, AgentCliError, "add_dirs must be a sequence, not int"),
         ({"provider": object()}, AgentCliError, "provider.stream must be a function, not None"),
         (
