@@ -85,7 +85,7 @@ _MOVES = late_pattern(r"CDPATH|GIT_WORK_TREE|core\.worktree", re.IGNORECASE)
 _NO_NAME = late_pattern(r"^[-:]|[*?\[\\]")
 _PUSH_TRIES = late_pattern(r"-[qvfdu]*n[qvfdu]*|--dry-run")
 _PUSH_VALUE = late_pattern(r"-\w*o|--(?:push-o|rec|exe|rep).*")
-_FORCES_TREES = late_pattern(r"-(?=\w*[rR])(?=\w*f)\w+")
+_FORCES_TREES = late_pattern(r"-(?=\w*[rR])(?=\w*f)[dfiIrRv]+")  # not -framerate
 _IS_FORCED = late_pattern(_FORCE)
 _GIT_PUSH = late_pattern(
     r"-\w*[fd]\w*|--(?:force|mirror|delete|prune).*|--(?:forc|mirro|mirr|mir|delet|dele|del|prun)"

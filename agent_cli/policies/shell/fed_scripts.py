@@ -62,6 +62,10 @@ _WHOLE_LINE: Final = late_pattern("^")
 _COMPOSED_MAX: Final = 200
 _LIST: Final = late_pattern(r"\"?\$(?:[@*]|\{[@*]\})\"?")
 _QUOTE: Final = late_pattern(r"[\"']")
+_QUOTED: Final = late_pattern(r"\"([^\"]*)\"|'([^']*)'")
+_BLANK: Final = late_pattern(r"\s")
+# Stands for a blank in a quoted word of a list.
+_KEPT: Final = "\0"
 _WHOLE: Final = late_pattern(r"\$(?:\{(\w+)(?:\[[@*]\])?\}|(\w+))", re.ASCII)
 _DEFAULT: Final = late_pattern(r"\$\{\w+:?[-=+]([^{}$`]*)\}", re.ASCII)
 _SUBCOMMANDS_MAX: Final = 5
@@ -156,9 +160,10 @@ def _values(
     if not any(outermost(word, EXPANSIONS)):
         return [(likely_word(written),)]
     if (whole := _WHOLE.fullmatch(written.strip('"'))) and (whole[1] or whole[2]) in grown:
-        text = grown[whole[1] or whole[2]]
-        is_one = written[0] == '"' and "[" not in written
-        return [tuple(_known_or_none(each) for each in ([text] if is_one else text.split()))]
+        text, is_quoted = grown[whole[1] or whole[2]], written[0] == '"'
+        text = text if is_quoted else text.replace(_KEPT, " ")
+        found = [text] if is_quoted and "[" not in written else text.split()
+        return [tuple(_known_or_none(each.replace(_KEPT, " ")) for each in found)]
     if default := _DEFAULT.fullmatch(written.strip('"')):
         return [(None,), tuple(_QUOTE.sub("", default[1]).split())]
     texts = [_QUOTE.sub("", text) for text in known.texts(word) or ()]
@@ -180,8 +185,9 @@ def _grown(tree: "Node") -> Mapping[str, str]:
             continue
         adds, is_list = name.endswith("+"), value.startswith("(")
         name = name.removesuffix("+")
+        if is_list:
+            value = _QUOTED.sub(lambda found: _BLANK.sub(_KEPT, found[0]), f" {value[1:-1]} ")
         before, text = texts.get(name, ""), _QUOTE.sub("", value)
-        text = f" {text[1:-1]} " if is_list else text
         itself = re.compile(rf"\$(?:\{{{re.escape(name)}(?:\[[@*]\])?\}}|{re.escape(name)}\b)")
         grows = adds or is_list or itself.search(text)
         whole = before + text if adds else before.join(itself.split(text))

@@ -49,7 +49,8 @@ _ON_TEST_DATABASE = late_pattern(
 )
 _DOES_NOTHING = ":"
 _SIGNAL = late_pattern(r"EXIT|(?:SIG)?(?:INT|TERM|HUP|QUIT)|0|1|2|3|15")
-_EXPANDED_AT_ONCE = late_pattern(r"[\\`]|\$\(")
+_EXPANDED_AT_ONCE = late_pattern(r"\\[^\"]|[`]|\$\(")
+_TEXT = late_pattern(r"[^'\"\\$`]*\s[^'\"\\$`]*")
 _COMBINATIONS_MAX = 200
 # An empty word is a name of no file for them.
 _IGNORE_EMPTY = frozenset({"rm", "rmdir"})
@@ -86,7 +87,8 @@ def with_known_words(script: str, *, own_temporary: bool) -> Sequence[str]:
         for word in node.children_by_field_name("argument"):
             values = _values(word, known, needs_text=needs)
             texts: Sequence[str | None] = [
-                _known(each, own_temporary=own_temporary) for each in values
+                _known(each, own_temporary=own_temporary, is_string=word.type == "string")
+                for each in values
             ]
             texts = place.after(node, texts) if is_folder and is_sequence else texts
             if texts and None not in texts and texts != [source(word)]:
@@ -127,7 +129,8 @@ def _run_by_trap(command: "Node") -> str:
         return run if run.isidentifier() else ""  # a function
     text = run[1:-1]
     if words[0].type == "string" and not _EXPANDED_AT_ONCE.search(run):
-        text = text.replace("'", '"')  # around values that are put in at once
+        # Around values that are put in at once.
+        text = text.replace('\\"', '"').replace("'", '"')
     elif words[0].type != "raw_string":
         return ""
     return f"{{ {text}\n}}" if text.strip() and not syntax_tree(text).has_error else ""
@@ -208,9 +211,11 @@ def _values(word: "Node", known: Assignments | None, *, needs_text: bool) -> Seq
     return [_QUOTED.sub(lambda found: found[1] or found[2] or "", each) for each in texts]
 
 
-def _known(text: str, *, own_temporary: bool) -> str | None:
+def _known(text: str, *, own_temporary: bool, is_string: bool) -> str | None:
     """Return the word *text* as it is put in a script; None if what it stands for is not known."""
     text = text.replace(NEW, _NEW_HERE)
+    if is_string and _TEXT.fullmatch(text):
+        return f"'{text}'"  # such as the script of `sh -c`
     if own_temporary:
         text = _OF_TEMPORARY.sub(_NEW_HERE, text, count=1) if text.startswith("/tmp") else text
     if not _PLAIN.fullmatch(text.replace(_NEW_HERE, ".")):

@@ -951,6 +951,10 @@ def test_pattern_of_many_folders_asks_only_if_they_hold_such_a_name(tmp_path: Pa
         *(("x=push; git $x --force", True), ("git ${x:-push} -f", True)),
         *(('x=reset; git "$x" --hard', True), ("x=status; git $x", False)),
         *(("x=a; x+=b; echo $x", False), ("x=(-m pytest); python3 ${x[@]}", False)),
+        *(('$x -framerate 30 "$y"', False), ('x=(commit -m "push -f"); git "${x[@]}"', False)),
+        *(('x=("-rf /"); rm ${x[@]}', True), ('x=(sh -c "rm -rf /"); "${x[@]}"', True)),
+        *(('x=build; sh -c "rm -rf $x"', False), ('x=/; sh -c "rm -rf $x"', True)),
+        *(('x=build; sh -c "cd $x && rm -rf ../.."', True), ('x="a /"; rm -rf $x', True)),
     ],
 )
 def test_deleting_by_words_that_are_put_together_asks(script: str, *, expected: bool) -> None:
@@ -979,6 +983,7 @@ _IN_TMP = "t=$(mktemp -d); trap "
         *((f"{_IN_TMP} 'rm -rf $t' EXIT; t=/", True), (f"{_IN_TMP} 'rm -rf $t/x' EXIT", True)),
         *((f"{_IN_TMP} 'rm -rf $t /' EXIT", True), (f"{_IN_TMP} 't=/' USR1; rm -rf $t", True)),
         *((f"{_IN_TMP} 't=/' INT; rm -rf $t", True), (f"{_IN_TMP} 'rm -rf $t' DEBUG", True)),
+        *((f'{_IN_TMP} "rm -rf \\"$t\\"" EXIT', False), (f'{_IN_TMP} "rm -rf \\"$t\\" /" 0', True)),
         *((f"{_IN_TMP} \"rm -rf '$t'\" EXIT", False), (f"{_IN_TMP} '}}; rm -rf $t' EXIT", True)),
         ("trap 'rm -rf $t' EXIT; t=$(mktemp -d)", True),
         (f"{_IN_TMP} 'rm -rf $t' EXIT; git push --force", True),
