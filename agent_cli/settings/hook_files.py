@@ -27,7 +27,7 @@ _HOME = re.compile(r"\$(?:HOME\b|\{HOME\})")
 # A destination: `>> log`, `2>log`, `| tee -a log`. What is quoted before it is matched to be kept.
 _WRITTEN = re.compile(
     r"(?P<kept>\\.|'[^']*'|\"(?:[^\"\\]|\\.)*\")"
-    r"|(?:(?<!<)[0-9&]?>>?\|?|(?<![\w./-])tee(?:[ \t]+-a)?(?=[ \t]))[ \t]*(?!-)"
+    r"|(?:(?<!<)>>?\|?|\|[ \t]*tee(?:[ \t]+-a)?(?=[ \t]))[ \t]*(?!-)"
     r"(?:'[^']*'|\"(?:[^\"\\`$]|\$(?!\())*\"|[^\s;&|<>()`'\"\\$]|\$(?!\())+(?=[\s;&|)]|\Z)",
     re.DOTALL,
 )

@@ -46,7 +46,7 @@ def test_file_that_a_hook_only_writes_is_no_part_of_what_is_trusted(line: str) -
         "echo a > >(sh log)",
         "echo a > $(./log)",
         'echo a > "$(./log)"',
-        "my-tee log",
+        *("my-tee log", "sh tee log"),
     ],
 )
 def test_file_that_a_hook_may_run_or_read_is_part_of_what_is_trusted(line: str) -> None:
@@ -55,3 +55,11 @@ def test_file_that_a_hook_may_run_or_read_is_part_of_what_is_trusted(line: str) 
     log.write_text("")
 
     assert trusted_files(line) == (log,)
+
+
+def test_digit_before_a_redirect_may_end_the_name_of_a_script() -> None:
+    """`sh run2>log` runs run2: only a word of digits alone is a descriptor."""
+    script = Path.cwd() / "run2"
+    script.write_text("")
+
+    assert trusted_files("sh run2>log") == (script,)
