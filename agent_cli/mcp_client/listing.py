@@ -96,9 +96,9 @@ class Upkeep:
                         self._stale.clear()
                         if await self._offering.take(await self._list_tools(client)):
                             self._on_change()
-                    self._offering.catalogue = await list_catalogue(
-                        client, self._config.name, self._offering.catalogue
-                    )
+                    before = self._offering.catalogue
+                    async for found in catalogues(client, self._config.name, before):
+                        self._offering.catalogue = found
             except (TimeoutError, *CONNECTION_ERRORS) as error:
                 # Keep the earlier listing.
                 _log.info("mcp listing failed", server=self._config.name, fault=error_line(error))
@@ -134,34 +134,38 @@ async def list_tools(
     return tuple(found.values())
 
 
-async def list_catalogue(client: Client, server: str, before: Catalogue) -> Catalogue:
-    """Return the prompts and resources of a server, if it declares any.
+async def catalogues(client: Client, server: str, before: Catalogue) -> AsyncIterator[Catalogue]:
+    """Yield the prompts and resources of a server after each list of those that it declares.
 
-    Many have resources and no method for templates of them. What a server refuses to list stays as
-    it was *before*.
+    Many have resources and no method for templates of them, and some never answer for them. What a
+    server does not list stays as it was *before*.
     """
     offers = client.server_capabilities
+    plain = tuple(each for each in before.resources if not each.is_template)
+    templates = tuple(each for each in before.resources if each.is_template)
+    if not offers.resources:
+        plain = templates = ()
     prompts: tuple[ServerPrompt, ...] = ()
-    plain: tuple[ServerResource, ...] = ()
-    templates: tuple[ServerResource, ...] = ()
     if offers.prompts:
         prompts = await _all(
             lambda cursor: client.list_prompts(cursor=cursor),
             lambda page: [_prompt(server, each) for each in page.prompts],
             before.prompts,
         )
+    yield Catalogue(prompts, (*plain, *templates))
     if offers.resources:
         plain = await _all(
             lambda cursor: client.list_resources(cursor=cursor),
             lambda page: [_resource(server, each) for each in page.resources],
-            tuple(each for each in before.resources if not each.is_template),
+            plain,
         )
+        yield Catalogue(prompts, (*plain, *templates))
         templates = await _all(
             lambda cursor: client.list_resource_templates(cursor=cursor),
             lambda page: [_resource(server, each) for each in page.resource_templates],
-            tuple(each for each in before.resources if each.is_template),
+            templates,
         )
-    return Catalogue(prompts, (*plain, *templates))
+        yield Catalogue(prompts, (*plain, *templates))
 
 
 async def _all(

@@ -16,7 +16,7 @@ raw_server.py '{"option": value, ...}':
     pages            list one tool a page
     cursor_is_a_number   name the next page by a number, not by a text
     endless          announce another page after the last one
-    answers          method → members of its answer on the wire, in place of the usual ones
+    answers          method → members of its answer on the wire, or `null` for none
     record           file that gets every message read, one a line
     daemon           let the grandchild leave the session
     pids             file that gets the ids of this process and of a grandchild that is as stubborn
@@ -76,9 +76,9 @@ def serve(options: dict[str, Any]) -> None:
 
 def answer(message: dict[str, Any], options: dict[str, Any]) -> dict[str, Any] | None:
     params = message.get("params", {})
-    written: dict[str, Any] | None = options.get("answers", {}).get(message["method"])
-    if written:
-        return written
+    answers: dict[str, dict[str, Any] | None] = options.get("answers", {})
+    if message["method"] in answers:
+        return answers[message["method"]]
     match message["method"]:
         case "initialize":
             info = {"name": "raw", "version": "1"}

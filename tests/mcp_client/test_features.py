@@ -313,7 +313,7 @@ async def test_server_prompts_are_fetched_and_their_arguments_completed(
 
 async def test_resources_are_listed_and_read(running: Running, until: Until) -> None:
     async with running() as servers:
-        await until(servers.resources)
+        await until(lambda: len(servers.resources()) == 2)
         listed = [(each.uri, each.is_template) for each in servers.resources()]
         blocks = await servers.requests("full").read_resource("note://today")
         with pytest.raises(ToolError, match="resource gone://x"):
@@ -341,6 +341,24 @@ async def test_refused_list_leaves_the_other_lists_alone(
 
         assert [each.uri for each in servers.resources()] == ["memo://insights"]
         assert servers.prompts() == ()
+
+
+async def test_list_that_never_comes_leaves_the_earlier_ones(
+    raw_server: "RawServer", until: Until
+) -> None:
+    """Some servers do not answer what they do not know: after the limit, all lists were dropped."""
+    about: dict[str, Json] = {"protocolVersion": "2025-06-18", "capabilities": {"resources": {}}}
+    resources: list[Json] = [{"name": "memo", "uri": "memo://insights"}]
+    answers: dict[str, Json] = {
+        "initialize": {"result": about},
+        "resources/list": {"result": {"resources": resources}},
+        "resources/templates/list": None,
+    }
+    async with McpServers(os.environ) as servers:
+        servers.start([raw_server({"answers": answers})])
+        await until(servers.resources)
+
+        assert [each.uri for each in servers.resources()] == ["memo://insights"]
 
 
 async def test_audio_result_is_saved_as_a_private_file_and_named(
