@@ -152,7 +152,7 @@ def image_block(data: bytes, media_type: str) -> Block:
     Raises:
         AgentCliError: *data* is text, such as the path of the file, or something else.
     """
-    require(data, bytes, bytearray, what="the data of an image")
+    require(data, bytes, bytearray, memoryview, what="the data of an image")
     require(media_type, str, what="the media type of an image")
     encoded = base64.b64encode(data).decode()
     source: Block = {"type": "base64", "media_type": media_type, "data": encoded}

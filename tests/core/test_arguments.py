@@ -4,6 +4,7 @@ import asyncio
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
+from io import BytesIO
 from typing import Any
 
 import pytest
@@ -243,3 +244,10 @@ async def _waiting() -> Agent:
     agent = Agent(config(model, tools=[look]))
     await agent.prompt("go")
     return agent
+
+
+def test_image_may_be_the_buffer_that_a_library_wrote_it_to() -> None:
+    """`BytesIO.getbuffer()`, a memoryview, saves a copy."""
+    assert image_block(wrong(BytesIO(b"hi").getbuffer()), "image/png") == image_block(
+        b"hi", "image/png"
+    )
