@@ -62,8 +62,6 @@ THEME: Final[ThemeChoice] = "auto"
 NOTIFY: Final[Notify] = "auto"
 
 UNDO_KEEP_DAYS: Final = 30
-COMMAND_LIMIT_MAX_S: Final = 600
-"""The longest time that a call may give a command."""
 T = TypeVar("T")
 
 # Python checks no types at run time: a wrong value that is accepted fails far from its cause.

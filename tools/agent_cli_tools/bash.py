@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.late_models import Field, SkipJsonSchema
-from agent_cli.contracts.options import COMMAND_LIMIT_MAX_S
 from agent_cli.contracts.tooling import Approval, Parameters, Tool, ToolContext, ToolResult
 from agent_cli.contracts.wording import UNSANDBOXED
 from agent_cli.system.loading import late_pattern
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
     from agent_cli_tools.workspace import Workspace
 
 _SHOWN_COMMAND_CHARS = 100
+COMMAND_LIMIT_MAX_S: Final = 600
+"""The longest time that a call may give a command."""
 _WAIT_MAX_S: Final = 600
 _GIT: Final = late_pattern(r"\bgit\b")
 

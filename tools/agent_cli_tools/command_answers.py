@@ -5,13 +5,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from agent_cli.contracts.options import COMMAND_LIMIT_MAX_S
 from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.contracts.wording import counted, first_named
 from agent_cli.system.records import dataclass
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.undo.logs import CommandLog, Loss, short_log, unkept
+from agent_cli_tools.bash import COMMAND_LIMIT_MAX_S
 from agent_cli_tools.command_line import OUTPUT_BYTES_MAX, Member
 from agent_cli_tools.job import Job
 from agent_cli_tools.output import OutputBuffer
