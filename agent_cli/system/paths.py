@@ -219,16 +219,21 @@ def as_named(path: Path) -> Path:
 
 def _lookalike(path: Path) -> Path | None:
     """Return the only path with the characters of *path*, whatever their spaces and accents."""
-    if path.parent == path:
-        return None
-    folder = path.parent if exists(path.parent) else _lookalike(path.parent)
-    wanted = _plain_name(path.name)
-    try:
-        entries = islice(folder.iterdir() if folder else (), _NAMES_CHECKED_MAX)
-        alike = [entry for entry in entries if _plain_name(entry.name) == wanted]
-    except OSError:
-        return None
-    return alike[0] if len(alike) == 1 else None
+    found = Path(path.anchor)
+    for name in path.parts[1:]:
+        if os.path.lexists(found / name):
+            found /= name
+            continue
+        wanted = _plain_name(name)
+        try:
+            entries = islice(found.iterdir(), _NAMES_CHECKED_MAX)
+            alike = [entry for entry in entries if _plain_name(entry.name) == wanted]
+        except OSError:
+            return None
+        if len(alike) != 1:
+            return None
+        [found] = alike
+    return found
 
 
 def _plain_name(name: str) -> str:

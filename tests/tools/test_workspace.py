@@ -98,6 +98,13 @@ def test_path_that_looks_like_two_files_or_exists_is_taken_as_written(
         assert workspace.resolve(written) == workspace.root / written
 
 
+def test_longest_path_with_blanks_is_resolved(workspace: Workspace) -> None:
+    """Each of its folders, none of which exists, was looked for within the call for the next."""
+    written = "a b/" * 1_000 + "c"
+
+    assert workspace.resolve(written) == workspace.root / written
+
+
 def test_file_that_only_looks_as_written_is_a_secret_too(workspace: Workspace) -> None:
     """S1-24: the name on the disk decides."""
     (workspace.root / "a b").symlink_to(".env")
