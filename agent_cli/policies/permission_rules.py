@@ -30,6 +30,7 @@ from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permissions import NETWORK, Rule, RuleKind
 from agent_cli.system.loading import late_pattern
+from agent_cli.system.paths import as_named
 from agent_cli.system.records import dataclass
 
 if TYPE_CHECKING:
@@ -267,9 +268,11 @@ def touches_path(rule: Rule, path: str, root: Path) -> bool:
 
 
 def called_paths(call: ToolCall, declared: Sequence[str], root: Path) -> tuple[str, ...]:
-    """Return all paths of a call, its `path` and those *declared* by its tool; links by both names.
+    """Return all paths of a call, its `path` and those *declared* by its tool.
 
-    A `path` counts as written, and without a mention's @. For the system it ends at a NUL.
+    Each stands as written and with links followed, and so does the file that is taken in its place
+    because its name only looks the same. A `path` counts as written, and without a mention's @. For
+    the system it ends at a NUL.
     """
     path = call.arguments.get("path")
     name = path.partition("\0")[0] if isinstance(path, str) else ""
@@ -277,6 +280,7 @@ def called_paths(call: ToolCall, declared: Sequence[str], root: Path) -> tuple[s
     # Not Path.expanduser: it fails for a file whose name starts with "~".
     expanded = map(os.path.expanduser, (*written, *declared))
     named = [os.path.normpath(root / each) for each in expanded]
+    named += [str(as_named(Path(each))) for each in named]
     return tuple(dict.fromkeys((*named, *map(os.path.realpath, named))))
 
 

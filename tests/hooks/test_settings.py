@@ -163,6 +163,14 @@ def test_hook_condition_with_a_file_pattern_matches_paths() -> None:
     assert not covers(call, "Write(*.md)", here)
 
 
+def test_hook_condition_matches_the_file_that_only_looks_as_written() -> None:
+    """The tools take it, so a guard of that file ran for none of their calls."""
+    here = reach(started())
+    (here.root / "it\u2019s.md").touch()
+
+    assert covers(ToolCall("t1", "read", {"path": "it's.md"}), "Read(it\u2019s.md)", here)
+
+
 def test_a_hook_of_the_user_runs_no_file_of_an_untrusted_workspace(tmp_path: Path) -> None:
     (tmp_path / "guard.sh").touch()
     write_user_settings('[[hooks.PreToolUse]]\nhooks = [{ command = "./guard.sh" }]\n')
