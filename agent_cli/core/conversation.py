@@ -359,16 +359,16 @@ class Conversation(Record):
         self._append(entry)
         return CustomMessage(entry.name, entry.data, entry.at_ms)
 
-    def withdraw(self, message: UserMessage) -> bool:
-        """Leave *message* out of the context, if it was steered into the running prompt.
+    def withdraw(self, entry: UserOutput, error: str) -> bool:
+        """Leave *entry*, which was not sent, out of the context; return whether a request is left.
 
-        It must not have been sent. A prompt's own input stays: there is no prompt without it.
+        With the input of the last prompt the whole prompt goes, as refused: *error* says why.
         """
-        entries = (out for out in reversed(self._prompts[-1].output) if isinstance(out, UserOutput))
-        entry = next((out for out in entries if out.content == message.content), None)
-        if entry is not None:
-            self.note(CustomMessage(WITHDRAWN, {"entry": entry.id}))
-        return entry is not None
+        if entry is self._prompts[-1].input:
+            self.discard_reply("", "refusal", error=error)
+            return False
+        self.note(CustomMessage(WITHDRAWN, {"entry": entry.id}))
+        return True
 
     def answer_open_calls(self) -> None:
         """Answer open calls with the user's rejection, or else an error, and report that."""

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import takewhile
 from typing import Final
 
 from agent_cli.contracts.agents import WorkingAgent
@@ -16,15 +17,15 @@ from agent_cli.contracts.events import (
     ApprovalRequested,
     Event,
     MessageEnd,
-    MessageStart,
     SessionOpened,
     ToolCall,
-    TurnStart,
     innermost,
 )
 from agent_cli.contracts.messages import AssistantMessage, CustomMessage, UserMessage
-from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.timeline import Json, Prompt, ReplyOutput, UserOutput, text_of
+from agent_cli.contracts.wording import one_line
 from agent_cli.core.conversation import Conversation
+from agent_cli.core.projection import entries, has_reply, unsent_ids
 from agent_cli.core.returned_values import TakeMessages, queued
 from agent_cli.core.turn import Turn
 from agent_cli.hooks.answers import Exports, HookAnswer
@@ -34,6 +35,8 @@ from agent_cli.hooks.file_watch import EVERY_S, FileWatch
 
 SENT_BACK_MAX: Final = 3
 _LAST_CHANGES_S: Final = 10.0
+_SUBMIT: Final = "UserPromptSubmit"
+_STOPPED: Final = "stopped before a hook had decided; this message was not sent"
 # What ended a run, in Claude Code's words.
 _FAILURES: Final[Mapping[str | None, str]] = {
     "auth": "authentication_failed",
@@ -77,7 +80,7 @@ class Lifecycle:
         self._leaving = CancelToken()
         self._started: asyncio.Task[object] | None = None
         self._contexts: list[str] = []
-        self._incoming: list[UserMessage] = []
+        self._asked: set[str] = set()  # ids of the messages that hooks have passed
         self._sent_back = 0
         self._last_text = ""
         self._session: str | None = None
@@ -125,10 +128,6 @@ class Lifecycle:
                 self._begin_idling()
             case AgentEnd() if self._asking.is_open and event.stop_reason != "waiting_for_approval":
                 self._begin_idling()
-            case TurnStart():
-                self._incoming = []
-            case MessageStart(UserMessage() as message):
-                self._incoming.append(message)
             case MessageEnd(AssistantMessage() as message):
                 self._last_text = message.text
             case SessionOpened() if self._asking.is_open and event.session_id != self._session:
@@ -145,18 +144,21 @@ class Lifecycle:
         Raises:
             AgentCliError: A hook blocks the prompt, or ended the run.
         """
-        incoming, self._incoming = self._incoming, []
         self._asking.write_record()
         if turn.conversation.open_calls():
             return
         if self._asking.stop:
             raise AgentCliError(f"a hook ended the run: {self._asking.stop}")
-        if self._started:
-            await asyncio.shield(self._started)
-        if typed := [message for message in incoming if message.is_typed]:
-            self._sent_back = 0
-            self._asking.late.user_spoke()
-            await self._submit(turn, typed)
+        try:
+            if self._started:
+                await asyncio.shield(self._started)
+            if typed := self._unasked(turn.conversation):
+                self._sent_back = 0
+                self._asking.late.user_spoke()
+                await self._submit(turn, typed)
+        except asyncio.CancelledError:
+            self._hold_back(turn.conversation)
+            raise
         contexts, self._contexts = [*self._contexts, *self._asking.late.take()], []
         for text in contexts:
             turn.tell_model(for_model(text), author=HOOK)
@@ -250,7 +252,7 @@ class Lifecycle:
         Raises:
             UsageError: One of them blocks it.
         """
-        answer = await self._asking.ask("UserPromptSubmit", "", prompt=question)
+        answer = await self._asking.ask(_SUBMIT, "", prompt=question)
         if answer.refusal:
             raise UsageError(f"a hook blocked this question; it was not sent: {answer.refusal}")
 
@@ -292,7 +294,23 @@ class Lifecycle:
         if answer.watch is not None and self._watch is not None:
             await asyncio.to_thread(self._watch.watch, answer.watch)
 
-    async def _submit(self, turn: Turn, messages: Sequence[UserMessage]) -> None:
+    def _unasked(self, conversation: Conversation) -> list[UserOutput]:
+        """Return what the user typed and no hook was asked about, which is not answered yet.
+
+        It may be older than the run: the program may have been killed while a hook decided.
+        """
+        typed = _unanswered(conversation.prompts)
+        return [entry for entry in typed if entry.id not in self._asked]
+
+    def _hold_back(self, conversation: Conversation) -> None:
+        """Leave out what no hook has decided about, so that it is not sent later either."""
+        if not self._asking.is_asked(_SUBMIT, ""):
+            return
+        for entry in self._unasked(conversation):
+            conversation.withdraw(entry, _STOPPED)
+            self._asking.warn(f"{_STOPPED}: {one_line(text_of(entry.content))}")
+
+    async def _submit(self, turn: Turn, messages: Sequence[UserOutput]) -> None:
         """Ask hooks about *messages* before they are sent, and remove blocked messages.
 
         Raises:
@@ -300,14 +318,13 @@ class Lifecycle:
         """
         blocked = ""
         for message in messages:
-            answer = await self._asking.ask("UserPromptSubmit", "", prompt=message.text)
+            answer = await self._asking.ask(_SUBMIT, "", prompt=text_of(message.content))
+            self._asked.add(message.id)
             if not answer.refusal:
                 self._contexts += answer.contexts
                 continue
             blocked = answer.refusal
-            if not turn.conversation.withdraw(message):
-                # Keep a blocked prompt out of the context, so that it is never sent.
-                turn.conversation.discard_reply("", "refusal", error=blocked)
+            if not turn.conversation.withdraw(message, blocked):
                 raise AgentCliError(f"a hook blocked this prompt; it was not sent: {blocked}")
             if not _is_answered(turn.conversation):
                 warning = f"a hook blocked this message; the run goes on without it: {blocked}"
@@ -360,6 +377,16 @@ class Lifecycle:
 
     def _notify(self, kind: str, message: str) -> None:
         self._asking.tell("Notification", kind, message=message, notification_type=kind)
+
+
+def _unanswered(prompts: Sequence[Prompt]) -> list[UserOutput]:
+    """Return what the user typed behind the last reply, without what is never sent."""
+    replied = (i for i in reversed(range(len(prompts))) if has_reply(prompts[i : i + 1]))
+    recent = prompts[next(replied, 0) :]
+    unsent = unsent_ids(recent)
+    behind = takewhile(lambda out: not isinstance(out, ReplyOutput), [*entries(recent)][::-1])
+    users = [out for out in behind if isinstance(out, UserOutput) and out.id not in unsent]
+    return [out for out in users[::-1] if out.is_typed]
 
 
 def _is_answered(conversation: Conversation) -> bool:

@@ -225,16 +225,13 @@ def test_message_withdrawn_before_sending_is_never_sent() -> None:
     """The record keeps it; a cut that would begin with it begins with the next message."""
     for is_cut in (False, True):
         conversation = looked()
-        secret = conversation.add_user(UserMessage.of("a secret"))
+        conversation.add_user(UserMessage.of("a secret"))
+        secret = conversation.prompts[-1].output[-1]
         conversation.add_user(UserMessage.of("and this"))
-        assert isinstance(secret, UserMessage)
-        assert conversation.withdraw(secret)
+        assert isinstance(secret, UserOutput)
+        assert conversation.withdraw(secret, "no secrets")
         if is_cut:
-            entries = conversation.prompts[-1].output
-            said = next(
-                o for o in entries if isinstance(o, UserOutput) and o.content == secret.content
-            )
-            conversation.trim(said.id, removed_messages=1)
+            conversation.trim(secret.id, removed_messages=1)
 
         texts = [text for message in sent(conversation) for text in _texts(message)]
         assert "a secret" not in texts
@@ -243,12 +240,18 @@ def test_message_withdrawn_before_sending_is_never_sent() -> None:
         assert "a secret" in [m.text for m in conversation.messages() if isinstance(m, UserMessage)]
 
 
-def test_input_of_a_prompt_cannot_be_withdrawn() -> None:
-    """Without input there is no prompt; a refusal leaves the whole prompt out."""
+def test_prompt_goes_with_its_withdrawn_input() -> None:
+    """Without input there is no prompt; that of an earlier one goes alone."""
     conversation = Conversation()
-    conversation.begin(UserMessage.of("go"))
+    first = conversation.begin(UserMessage.of("a secret")).input
+    second = conversation.begin(UserMessage.of("go")).input
+    assert first
+    assert second
 
-    assert not conversation.withdraw(UserMessage.of("go"))
+    assert conversation.withdraw(first, "no secrets")
+    assert [text for message in sent(conversation) for text in _texts(message)] == ["go"]
+    assert not conversation.withdraw(second, "no secrets")
+    assert sent(conversation) == []
 
 
 def test_uncompact_restores_compacted_and_trimmed_messages() -> None:

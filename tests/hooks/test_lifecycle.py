@@ -3,12 +3,16 @@
 import asyncio
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
+
+import pytest
 
 from agent_cli.app.hooks import waits_for
 from agent_cli.contracts.events import AgentEnd, AgentStart, Event, EventSink
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.core.conversation import Conversation
+from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.returned_values import queued
 from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.event_hooks import EventHooks
@@ -16,7 +20,11 @@ from agent_cli.hooks.events import Payloads
 from agent_cli.hooks.lifecycle import Lifecycle
 from agent_cli.hooks.run import HookEnvironment
 from agent_cli.hooks.runs import HookRuns
+from tests.fakes import notices, says, scripted_agent
 from tests.waiting import until
+
+NO_SECRETS = "! grep -q secret || { echo no secrets >&2; exit 2; }"
+UNTIL_GO = "touch begun; until test -e go; do sleep 0.02; done"
 
 
 def lifecycle(
@@ -95,3 +103,49 @@ async def test_words_of_a_hook_that_prolongs_a_run_are_not_the_users(tmp_path: P
 
     assert message.text == "[A hook of the user's says: broke]"
     assert not message.is_typed
+
+
+@pytest.mark.parametrize(
+    ("hooks_of", "is_sent"),
+    [
+        ([Hook(event="UserPromptSubmit", command=UNTIL_GO)], False),
+        (
+            [Hook(event=each, command=UNTIL_GO) for each in ("SessionStart", "UserPromptSubmit")],
+            False,
+        ),
+        ([Hook(event="SessionStart", command=UNTIL_GO)], True),
+    ],
+)
+async def test_prompt_that_no_guard_has_passed_is_not_sent_with_the_next(
+    hooks_of: Sequence[Hook], is_sent: bool, tmp_path: Path
+) -> None:
+    """Ctrl-C while the guard looks, or before it does; without a guard nothing is held back."""
+    news: list[Event] = []
+    async with lifecycle(tmp_path, *hooks_of, publish=news.append) as hooks:
+        agent, model, _ = scripted_agent(says("Hi."), options=LoopConfig(prepare=[hooks]))
+        async with asyncio.TaskGroup() as group:
+            first = group.create_task(agent.prompt("my secret"))
+            await until(lambda: (tmp_path / "begun").exists())
+            agent.abort()
+        (tmp_path / "go").touch()
+        await agent.prompt("hello")
+
+    assert first.result().stop_reason == "aborted"
+    assert ("secret" in str(model.sent())) is is_sent
+    held_back = "stopped before a hook had decided; this message was not sent: my secret"
+    assert notices(news) == ([] if is_sent else [held_back])
+
+
+async def test_guard_is_asked_about_the_prompt_of_a_killed_program(tmp_path: Path) -> None:
+    """It may have been killed while the guard looked; the next prompt would take it along."""
+    news: list[Event] = []
+    hook = Hook(event="UserPromptSubmit", command=NO_SECRETS)
+    async with lifecycle(tmp_path, hook, publish=news.append) as hooks:
+        agent, model, _ = scripted_agent(says("Hi."), options=LoopConfig(prepare=[hooks]))
+        agent.conversation.begin(UserMessage.of("my secret"))
+        agent.conversation.complete()
+        await agent.prompt("hello")
+
+    assert "secret" not in str(model.sent())
+    assert "hello" in str(model.sent())
+    assert notices(news) == ["a hook blocked this message; the run goes on without it: no secrets"]
