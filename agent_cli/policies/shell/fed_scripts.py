@@ -94,7 +94,7 @@ def fed_commands(script: str, seen: Sequence[Reading]) -> Iterator[Reading]:
         yield from chain.from_iterable(_behind(mark, text) for text in inside)
     if is_run_unseen:
         texts |= dict.fromkeys(inside)
-    texts |= dict.fromkeys(_handed_to_shells(script))
+    texts |= dict.fromkeys(_handed_to_shells(script, is_all=is_run_unseen))
     for text in texts:
         yield from (reading for reading in readings(text) if reading != UNSEEN)
     yield from _run_by_unknown_programs(seen)
@@ -105,13 +105,18 @@ def fed_commands(script: str, seen: Sequence[Reading]) -> Iterator[Reading]:
         yield BEYOND
 
 
-def _handed_to_shells(script: str) -> Iterator[str]:
-    """Yield the scripts with a `$` in them that shells get in double quotes: `sh -c "rm $x"`."""
+def _handed_to_shells(script: str, *, is_all: bool) -> Iterator[str]:
+    """Yield the scripts with a `$` in them that shells get in double quotes: `sh -c "rm $x"`.
+
+    With *is_all*, all texts in double quotes count: a shell reads some, as in `echo "rm $x" | sh`.
+    """
     for node in descendants(syntax_tree(script)) if '"' in script and "$" in script else ():
         command = node.parent
         if node.type == "string" and command is not None and command.type == "command":
             before = (source(word) for word in _words(command) if word.end_byte < node.start_byte)
-            is_run = any(is_shell(word) or base_name(word) in _RUN_TEXT for word in before)
+            is_run = is_all or any(
+                is_shell(word) or base_name(word) in _RUN_TEXT for word in before
+            )
             if is_run and any(outermost(node, EXPANSIONS)):
                 yield script_in(source(node))
                 # In double quotes, those within do not keep a value from being put in.

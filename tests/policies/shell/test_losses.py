@@ -947,6 +947,7 @@ def test_pattern_of_many_folders_asks_only_if_they_hold_such_a_name(tmp_path: Pa
         *(('bash -c "rm -rf $x"', True), ("sh -c \"rm -rf '$x'\"", True)),
         ('sudo sh -c "cd a && rm -rf $HOME/b"', True),
         *(('trap "rm -rf $x" EXIT', True), ('eval "rm -rf \\"$x\\""', True)),
+        *(('echo "rm -rf $x" | sh', True), ('curl "https://a/$x" | sh', False)),
         *(('bash -c "echo $x"', False), ('echo "rm -rf $x"', False), ("sh -c 'ls' \"$x\"", False)),
         *(("x=push; git $x --force", True), ("git ${x:-push} -f", True)),
         *(('x=reset; git "$x" --hard', True), ("x=status; git $x", False)),
