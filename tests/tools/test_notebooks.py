@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from agent_cli.contracts.media_files import image_block
 from agent_cli.contracts.timeline import Json
+from agent_cli_tools import textio
 from agent_cli_tools.notebook_outputs import IMAGES_BYTES_MAX
 from agent_cli_tools.notebooks import notebook_in
 from tests.tools.calling import Tools
@@ -83,18 +84,25 @@ async def test_read_shows_cells_with_their_outputs_and_images(tools: Tools) -> N
     ]
 
 
-async def test_a_notebook_that_is_large_by_its_pictures_is_read_and_edited(tools: Tools) -> None:
-    """21 MB; of that size, text is read by its lines only."""
-    plots: list[Json] = [display(image_png="iVBORw0KGgo" * 250_000) for _ in range(8)]
+async def test_a_notebook_that_is_large_by_its_pictures_is_read_and_edited(
+    tools: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten times the size up to which other text is edited, which here is a hundredth of its own."""
+    assert textio._CHANGED_BYTES_MAX == 20_000_000
+    monkeypatch.setattr(textio, "_CHANGED_BYTES_MAX", 200_000)
+    plots: list[Json] = [display(image_png="iVBORw0KGgo" * 25_000) for _ in range(8)]
     text = notebook(cell("draw(1)", outputs=plots), cell("b = 2"))
     path = tools.file("large.ipynb", text)
+    tools.file("large.txt", text)
 
     shown = await tools.text("read", path="large.ipynb", offset=3)
     await tools("edit", path="large.ipynb", edits=one("b = 2", "b = 3"))
+    refused = await tools("edit", path="large.txt", edits=one("b = 2", "b = 3"))
 
-    assert len(text) > 20_000_000
+    assert 2_000_000 < len(text) < textio._NOTEBOOK_BYTES_MAX == 100_000_000
     assert "[cell 2: code]" in shown
     assert path.read_text() == text.replace("b = 2", "b = 3")
+    assert "more than the 200,000 this tool handles" in refused.text
 
 
 async def test_outputs_are_bounded_and_keep_their_end(tools: Tools) -> None:

@@ -90,14 +90,23 @@ def _never(_sandbox: Sequence[str], *, restricts_itself: bool) -> bool:
 def fill(root: Path) -> None:
     """Make a repository with a branch, files of each kind, and files that git does not hold."""
     _write_files(root)
-    for name, content in _committed().items():
+    _restore(_committed(), root)
+    with (root / "src/a3.py").open("a") as file:
+        file.write("changed\n")
+    (root / "untracked.txt").write_text("new\n")
+
+
+def repository(root: Path, script: str) -> None:
+    """Make *root* as *script* leaves an empty folder: plain files, and a repository."""
+    _restore(_left_by(script), root)
+
+
+def _restore(files: dict[str, bytes], root: Path) -> None:
+    for name, content in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(content)
     # As after the commit: the index knows the files.
     subprocess.run(["git", "update-index", "--refresh"], cwd=root, check=True)
-    with (root / "src/a3.py").open("a") as file:
-        file.write("changed\n")
-    (root / "untracked.txt").write_text("new\n")
 
 
 def _write_files(root: Path) -> None:
@@ -117,16 +126,27 @@ def _write_files(root: Path) -> None:
 
 @functools.cache
 def _committed() -> dict[str, bytes]:
-    """Return the files of `.git` after a commit: git takes longer for them than most tests."""
+    """Return the files of `.git` after a commit."""
     with tempfile.TemporaryDirectory() as folder:
         _write_files(Path(folder))
         script = (
             "git init -q --template= . && git config user.name a && git config user.email a@b"
             " && git add src link && git commit -q -m x && git branch other"
         )
-        subprocess.run(["bash", "-c", script], cwd=folder, check=True)
-        found = Path(folder, ".git").rglob("*")
-        return {str(f.relative_to(folder)): f.read_bytes() for f in found if f.is_file()}
+        return _made(Path(folder), script, ".git")
+
+
+@functools.cache
+def _left_by(script: str) -> dict[str, bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        return _made(Path(folder), script, ".")
+
+
+def _made(folder: Path, script: str, below: str) -> dict[str, bytes]:
+    """Run *script* and return what it left; once each: git takes longer than most tests."""
+    subprocess.run(["bash", "-c", script], cwd=folder, check=True)
+    found = (folder / below).rglob("*")
+    return {str(f.relative_to(folder)): f.read_bytes() for f in found if f.is_file()}
 
 
 def tree(root: Path) -> dict[str, tuple[object, ...]]:

@@ -14,7 +14,7 @@ from agent_cli.undo.logs import CommandQuestion, Loss
 from agent_cli.undo.stopped_calls import why_missing
 from agent_cli_tools import command_run
 from tests.tools.test_undo_commands import Session
-from tests.tools.undoing import tree
+from tests.tools.undoing import repository, tree
 from tests.waiting import LIMIT_S
 
 watching = pytest.mark.skipif(why_missing() != "", reason=why_missing() or "-")
@@ -31,14 +31,13 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session
     """In a repository with two branches that differ in nine files, and nine that git lacks."""
     monkeypatch.setattr(command_run, "may_gain_rights", lambda *_a, **_k: False)
     root = tmp_path / "work"
-    root.mkdir()
     script = (
-        "git init -q . && git config user.name a && git config user.email a@b"
+        "git init -q --template= . && git config user.name a && git config user.email a@b"
         " && for i in {1..9}; do echo $i > m$i; done && git add . && git commit -qm one"
         f" && git checkout -qb other && {EDIT}; done && git commit -qam two && git checkout -q -"
         " && for i in {1..9}; do echo data > d$i; done"
     )
-    run(script, root)
+    repository(root, script)
     made = Session(root, tmp_path / "state")
 
     async def decide(_command: str, question: CommandQuestion) -> bool:
