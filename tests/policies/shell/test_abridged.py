@@ -3,6 +3,7 @@
 import pytest
 
 from agent_cli.policies.judge import abridged
+from tests.tables import each_row
 
 QUIET = "def test_it():\n    result = parse('a b')\n    assert result == ['a']\n    print(result)\n"
 FORMS = (
@@ -42,7 +43,7 @@ def test_long_line_stays_whatever_it_says(length: int, *, stays: bool) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [
         "import os; os.remove(p)",

@@ -3,6 +3,7 @@
 import pytest
 
 from agent_cli.policies.shell.hook_programs import runs_own_files_only
+from tests.tables import each_row
 
 CERTAIN = (
     "cat >> /var/log/x",
@@ -68,7 +69,7 @@ def test_user_files_and_programs_that_read_no_project_are_certain(command: str) 
     assert runs_own_files_only(command)
 
 
-@pytest.mark.parametrize("command", UNCERTAIN)
+@each_row("command", UNCERTAIN)
 def test_command_that_may_run_a_file_of_the_folder_is_not_certain(command: str) -> None:
     """An untrusted repository's script ran under a hook of the user."""
     assert not runs_own_files_only(command) or not command

@@ -9,6 +9,7 @@ import pytest
 
 from agent_cli.policies.shell import CommandRules, Reach, command_rule, judge
 from agent_cli.policies.shell.reserved import is_reserved
+from tests.tables import each_row
 
 
 def asks(script: str) -> bool:
@@ -17,7 +18,7 @@ def asks(script: str) -> bool:
     return judge(script, rules, Reach(root=Path("/nowhere"))).verdict == "ask"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "script",
     [
         'psql -c "DELETE FROM users"',
@@ -329,7 +330,7 @@ def test_what_is_lost_elsewhere_asks_despite_any_allow_rule(script: str) -> None
     assert asks(script)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "script",
     [
         'psql -c "select 1"',
@@ -587,7 +588,7 @@ def test_a_long_command_is_judged_in_a_moment(shape: str, length: int, tmp_path:
     assert length < 128_000 or (verdict == "ask" and needs_person)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "script",
     [
         "rm -rf build dist *.egg-info",
@@ -639,7 +640,7 @@ def test_deleting_what_is_known_to_lie_in_the_workspace_is_left_to_the_rules(scr
     assert not asks(script)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "script",
     [
         "rm -rf *",
@@ -935,7 +936,7 @@ def test_pattern_of_many_folders_asks_only_if_they_hold_such_a_name(tmp_path: Pa
     assert judge("rm -rf */*/x", rules, Reach(root=tmp_path)).verdict == "allow"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("script", "expected"),
     [
         *(("${x:-rm} -rf /", True), ("$x -fr ~", True), ('"$(which rm)" -rf ..', True)),

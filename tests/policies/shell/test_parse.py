@@ -8,6 +8,7 @@ import pytest
 from agent_cli.policies.shell import SimpleCommand, Unknown, parse, simple_commands
 from agent_cli.policies.shell.syntax import descendants, syntax_tree
 from agent_cli.policies.shell.words import NotLiteral
+from tests.tables import each_row
 
 
 def words(script: str) -> list[list[str]]:
@@ -92,7 +93,7 @@ def test_each_command_records_the_operator_before_it() -> None:
     assert isinstance(commands[0], SimpleCommand)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("script", "expected"),
     [
         ("echo x > out.txt", "contains a redirect: > out.txt"),

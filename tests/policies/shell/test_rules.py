@@ -14,6 +14,7 @@ from agent_cli.policies.shell import (
     judge,
     session_prefixes,
 )
+from tests.tables import each_row
 
 
 def judged(script: str, *, allow: str = "", ask: str = "", deny: str = "") -> Judgement:
@@ -26,7 +27,7 @@ def judged(script: str, *, allow: str = "", ask: str = "", deny: str = "") -> Ju
     return judge(script, rules, Reach(root=Path("/nowhere")))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "script",
     [
         "npm run build",
@@ -148,7 +149,7 @@ def test_deny_rule_sees_an_option_that_looks_like_part_of_a_redirect() -> None:
     assert judged("cat x | sort -oa1>/dev/null", deny="sort -oa1").verdict == "deny"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "script",
     [
         "$x run build",
@@ -281,7 +282,7 @@ def test_deny_rule_of_many_words_finds_its_command_behind_options() -> None:
     assert judged(f"git -C x {words}", deny=f"git {words}").verdict == "deny"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("script", "verdict"),
     [
         ("npm run build", "allow"),
@@ -319,7 +320,7 @@ def test_allow_rule_must_cover_every_command_of_a_plain_script(script: str, verd
     assert judged(script, allow="npm run *").verdict == verdict
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "script", "verdict"),
     [
         ("rg *", "rg --pre ./x TODO", "undecided"),
@@ -462,7 +463,7 @@ def test_allow_rule_covers_a_commit_in_another_folder(
     assert judgement.verdict == "allow"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("script", "verdict"),
     [
         ("git add x && \\\n  git commit \\\n    -m x", "allow"),
@@ -583,7 +584,7 @@ def test_command_rule_without_words_matches_every_command(written: str | None) -
     assert judge("any $x", CommandRules(allow=[rule]), reach).verdict == "undecided"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "script",
     [
         "rm -rf /",
@@ -709,7 +710,7 @@ def test_checkout_of_an_existing_file_asks(tmp_path: Path) -> None:
     assert judge("git checkout b.txt 2>/dev/null", CommandRules(), reach).verdict == "undecided"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "script",
     [
         *("rm -rf build", "rm x", "git push", "git push -u origin main", "git clean -n"),

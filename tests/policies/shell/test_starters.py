@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.policies.shell import CommandRules, Reach, command_rule, judge
+from tests.tables import each_row
 
 # {words} are a command's words, {text} the same in one quoted word, {inside} in another's quotes.
 RUN_IT = (
@@ -158,14 +159,14 @@ def test_code_that_deletes_inside_asks_no_more_than_rm(script: str) -> None:
     assert verdict_on(script) == "undecided"
 
 
-@pytest.mark.parametrize("form", [*RUN_IT, *MAY_RUN_IT, *FED])
+@each_row("form", [*RUN_IT, *MAY_RUN_IT, *FED])
 def test_irreversible_command_asks_behind_each_program_that_may_run_it(form: str) -> None:
     """Threat 19: in every mode."""
     assert verdict_on(filled(form, "rm -rf ~")) == "ask"
     assert verdict_on(filled(form, "git reset --hard")) == "ask"
 
 
-@pytest.mark.parametrize("form", RUN_IT)
+@each_row("form", RUN_IT)
 def test_deny_rule_finds_its_command_behind_each_program_that_runs_it(form: str) -> None:
     assert verdict_on(filled(form, "curl x"), deny="curl *") == "deny"
 
@@ -175,7 +176,7 @@ def test_words_behind_a_split_text_belong_to_its_command(script: str) -> None:
     assert verdict_on(script) == "ask"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "script",
     [
         *("npm test -- -t 'curl fails'", "pytest -k 'curl or rm'", "git log --grep='curl x'"),
