@@ -11,6 +11,7 @@ from agent_cli.contracts.messages import (
 from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.core.api_messages import to_api
 from tests.fakes import problems, tool_use
+from tests.tables import each_row
 
 USER = UserMessage.of("a")
 ASKS = AssistantMessage((tool_use("look", {}, "t1"),), "tool_use")
@@ -18,7 +19,7 @@ RESULT = ToolResultMessage("t1", "look", (text_block("ok"),))
 ANSWER = AssistantMessage((text_block("b"),))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("messages", "fault"),
     [
         ([USER], None),

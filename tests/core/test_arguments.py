@@ -26,6 +26,7 @@ from agent_cli.core.agent import Agent, AgentState
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.run import ChatStateMachine
 from tests.fakes import ScriptedModel, calls, config, returns, says, tool, tool_use, wrong
+from tests.tables import each_row
 
 
 class Provides:
@@ -174,7 +175,7 @@ async def test_a_verdict_that_cannot_be_recorded_asks_a_person(verdict: Any) -> 
     assert "the permission check failed" in held.reason
 
 
-@pytest.mark.parametrize(
+@each_row(
     "door",
     [
         lambda options: agent_loop(wrong("hello"), AgentContext(), options),

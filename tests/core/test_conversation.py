@@ -35,6 +35,7 @@ from agent_cli.core.api_messages import to_api
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.history_repair import append, conversation_of
 from tests.fakes import calls, problems, says, tool_use
+from tests.tables import each_row
 
 OK = Success((text_block("ok"),))
 
@@ -176,7 +177,7 @@ def test_timestamps_never_decrease_when_the_clock_is_set_back(
     assert next_day == [1_000, 2_000]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "after"),
     [*itertools.product(["running", "waiting_for_approval", "completed"], repeat=2)],
 )
@@ -310,7 +311,7 @@ def test_imported_history_is_kept_unchanged() -> None:
     ]
 
 
-@pytest.mark.parametrize("length", range(1, len(HISTORY) + 1))
+@each_row("length", range(1, len(HISTORY) + 1))
 def test_history_truncated_at_any_message_is_valid(length: int) -> None:
     """S0-58, C7: the history may end between a call and its result."""
     conversation = conversation_of(HISTORY[:length])

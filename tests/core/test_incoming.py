@@ -13,6 +13,7 @@ from agent_cli.contracts.events import Event
 from agent_cli.contracts.messages import AssistantMessage, UserMessage
 from agent_cli.contracts.timeline import Block, text_block
 from tests.fakes import ScriptedModel, config, says, scripted_agent, users
+from tests.tables import each_row
 
 NOTHING = "^there is nothing to send: a message needs text or an image$"
 UNSENDABLE: list[tuple[Any, str]] = [
@@ -53,7 +54,7 @@ async def test_no_way_in_takes_a_message_that_cannot_be_sent(message: Any, said:
     assert users(model.requests[-1].messages) == ["go"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("message", "said"),
     [
         (UserMessage(()), NOTHING),

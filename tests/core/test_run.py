@@ -15,6 +15,7 @@ from agent_cli.contracts.timeline import text_block
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.run import ChatStateMachine, Phase, RunResult, RunSlot, Tally
 from tests.fakes import LIMIT_S
+from tests.tables import each_row
 
 DOCUMENTED = {
     ("idle", "thinking"),
@@ -55,7 +56,7 @@ def test_there_are_seven_phases_and_the_first_is_idle() -> None:
     assert ChatStateMachine().phase is Phase.IDLE
 
 
-@pytest.mark.parametrize(("before", "after"), [*itertools.product(Phase, Phase)])
+@each_row(("before", "after"), [*itertools.product(Phase, Phase)])
 def test_only_documented_phase_transitions_are_allowed(before: Phase, after: Phase) -> None:
     """Each of the 49 pairs; an allowed one is published once, with both phases.
 
@@ -85,7 +86,7 @@ GUARDS = {  # may stream content, may execute tools, may show thinking
 }
 
 
-@pytest.mark.parametrize("phase", Phase)
+@each_row("phase", Phase)
 def test_phase_guards_match_the_documented_tables(phase: Phase) -> None:
     """S4-14, S4-15, S4-16: streaming content, executing tools, showing thinking."""
     machine, _ = machine_in(phase)
@@ -116,7 +117,7 @@ def test_successful_end_reaches_idle_through_documented_phases(
     assert machine.phase is Phase.IDLE
 
 
-@pytest.mark.parametrize("phase", [phase for phase in Phase if phase != "error"])
+@each_row("phase", [phase for phase in Phase if phase != "error"])
 def test_failed_run_reaches_idle_through_error_from_every_phase(phase: Phase) -> None:
     """S4-12, C13: so that the next prompt can run."""
     machine, changes = machine_in(phase)

@@ -21,6 +21,7 @@ from agent_cli.contracts.provider import (
 from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.core.stream_processor import StreamProcessor, StreamResult
 from tests.fakes import calls, says, stream_of, tool_use
+from tests.tables import each_row
 
 
 async def played(events: Sequence[StreamEvent]) -> AsyncIterator[StreamEvent]:
@@ -183,7 +184,7 @@ def test_snapshot_does_not_change_with_later_events() -> None:
     assert (half().model, processor.text) == ("m", "")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "event",
     [
         ReplyStart("m"),

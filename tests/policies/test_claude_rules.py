@@ -1,8 +1,7 @@
 """Claude Code's permission rules in our words: nothing allows more, and no guard vanishes."""
 
-import pytest
-
 from agent_cli.policies.claude_rules import translated
+from tests.tables import each_row
 
 CASES = {
     # the same
@@ -40,7 +39,7 @@ CASES = {
 LOST = {"Bash(* --force)", "Bash(rm*)", "Read(../secrets/**)", "Bash(run_in_background:true)"}
 
 
-@pytest.mark.parametrize(("kind", "written"), CASES)
+@each_row(("kind", "written"), CASES)
 def test_rule_is_translated_or_has_a_reason(kind: str, written: str) -> None:
     """A guard that is lost is marked, for the start names it."""
     found = translated(kind, written)

@@ -5,6 +5,7 @@ import pytest
 from agent_cli.contracts.tooling import Hosted
 from agent_cli.policies.network_rules import Outlook, hosted_outlook
 from agent_cli.policies.permission_rules import RuleSet, parse_rule
+from tests.tables import each_row
 
 
 def outlook(tool: str = "web_search", *, allow: str = "", ask: str = "", deny: str = "") -> Outlook:
@@ -13,7 +14,7 @@ def outlook(tool: str = "web_search", *, allow: str = "", ask: str = "", deny: s
     return hosted_outlook(RuleSet(allow=allowed, ask=asked, deny=denied), tool)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kinds", "hosted"),
     [
         ({}, Hosted()),

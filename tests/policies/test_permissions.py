@@ -26,6 +26,7 @@ from agent_cli.web import web_fetch_tool
 from agent_cli_tools import Workspace, builtin_tools
 from agent_cli_tools.session_resources import SessionResources
 from tests.fakes import calls, returns, says, scripted_agent, tool, tool_use
+from tests.tables import each_row
 
 READ = replace(tool("read", returns("text")), changes=False)
 GREP = replace(tool("grep", returns("text")), changes=False)
@@ -174,7 +175,7 @@ def test_unvouched_read_only_hint_of_a_tool_gives_no_permission(
     assert decide(policy(mode=mode, deny=["mcp__a__*"]), vouched) is Deny
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("mode", "rules", "verdict"),
     [
         ("ask", {}, Ask),
@@ -214,7 +215,7 @@ async def test_always_allows_the_server_of_a_page_and_no_other() -> None:
     assert fetches(permissions, "https://example.org/") is Ask
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "verdict"),
     [
         ("npm test", Allow),
@@ -254,7 +255,7 @@ def test_allow_rule_without_a_star_allows_exactly_one_command() -> None:
     assert runs(permissions, "make test deploy") is Ask
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         "rm x",
@@ -280,7 +281,7 @@ def test_deny_rule_does_not_match_other_commands(command: str) -> None:
     assert runs(policy(mode="yolo", deny=["bash(rm *)"]), command) is Allow
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "verdict"),
     [
         ("src/a.py", Allow),
@@ -312,7 +313,7 @@ def test_symlink_is_denied_by_name_or_target_and_allowed_only_by_both(tmp_path: 
         assert decide(permissions, EDIT, path="@src/link") is Deny
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("uri", "verdict"),
     [
         ("docs:file:///a/b.md", Allow),
@@ -352,7 +353,7 @@ def test_rule_can_cover_all_tools_of_a_server_or_every_tool() -> None:
     assert decide(policy(mode="yolo", deny=["edit(*)"]), EDIT, path="a") is Deny
 
 
-@pytest.mark.parametrize(
+@each_row(
     "written",
     [
         *("", "bash(", "bash()", "bash(a)b", "two words", "bash(npm * test)", "bash(npm*)"),
@@ -365,7 +366,7 @@ def test_invalid_rule_is_refused_with_its_file_and_line(written: str) -> None:
         parse_rule(written, "rules.toml:3")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "path", "meant"),
     [
         ("src/**", "src/a/b.py", True),
@@ -1006,7 +1007,7 @@ def test_protected_files_are_never_written_without_approval(mode: Mode, path: st
     assert decide(permissions, other, path=path) is (Deny if mode == "plan" else Ask)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "what"),
     [
         ("appsettings.json", "appsettings.json holds agent-cli's settings for this folder"),
@@ -1289,7 +1290,7 @@ def test_command_that_may_run_is_not_attempted_first(command: str, tmp_path: Pat
     assert (type(decision.verdict), decision.is_attempted) == (Allow, False)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "is_asked"),
     [
         ("rm *", True),

@@ -10,12 +10,13 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.policies.receipts import Receipt, receipt_of, with_receipt
 from agent_cli.system.trees import tree_state
+from tests.tables import each_row
 
 CARGO = "test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out"
 PASSED = "....  [100%]\n412 passed in 3.21s"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "output", "code", "told"),
     [
         ("pytest -q", PASSED, 0, "pytest -q · 412 passed"),
@@ -81,7 +82,7 @@ def test_summaries_of_several_crates_add_up_unless_some_are_left_out() -> None:
     assert part and (dict(part.counts), part.line()) == ({}, "cargo test · exit 0")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         "cat test.log",

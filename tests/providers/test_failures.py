@@ -18,6 +18,7 @@ from agent_cli.providers.failures import (
     quoted,
     refused,
 )
+from tests.tables import each_row
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ ROWS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "trouble"),
     [
         *(
@@ -127,7 +128,7 @@ def test_spending_limit_is_not_retryable(code: str) -> None:
     assert not failed.retryable
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "said"),
     [
         (413, "big"),

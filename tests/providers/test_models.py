@@ -18,11 +18,12 @@ from agent_cli.providers.anthropic.models import (
     prices_as_of,
     with_known_facts,
 )
+from tests.tables import each_row
 
 MILLION = 1_000_000
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "usage", "microdollars"),
     [
         ("claude-opus-5-5", Usage(input_tokens=MILLION), 4 * MILLION),

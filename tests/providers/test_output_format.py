@@ -6,6 +6,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from agent_cli.providers.anthropic.output_format import output_format
+from tests.tables import each_row
 
 N = {"type": "integer"}
 
@@ -49,7 +50,7 @@ def test_bounds_are_left_out_and_objects_are_closed() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     "schema",
     [
         {},

@@ -15,6 +15,7 @@ from agent_cli.providers.anthropic.reply_builder import ReplyBuilder
 from agent_cli.providers.failures import BrokenReply
 from tests.fakes import LOOK
 from tests.messages_api.script import Payload
+from tests.tables import each_row
 
 START: Payload = {"type": "message_start", "message": {"id": "msg_1", "model": "claude-opus-5"}}
 END: Payload = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}
@@ -118,7 +119,7 @@ def tool_input(*pieces: str, given: Json = None) -> Json:
     return reply_of(block, deltas).content[0]["input"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pieces", "arguments"),
     [
         (('{"a"', ": 1}"), {"a": 1}),
@@ -150,7 +151,7 @@ def test_deeply_nested_tool_arguments_are_kept_as_text(depth: int) -> None:
     assert tool_input(deepest) == json.loads(deepest)
 
 
-@pytest.mark.parametrize("written", REAL_INPUTS)
+@each_row("written", REAL_INPUTS)
 def test_no_truncation_of_a_real_input_reaches_a_tool(written: str) -> None:
     """Cut at each character, as streams break; only nothing at all counts as no arguments."""
     tool = replace(LOOK, parameters={"type": "object"})
@@ -166,7 +167,7 @@ def test_tool_arguments_in_the_block_start_are_kept() -> None:
     assert tool_input(given={"a": 1}) == {"a": 1}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "arguments"),
     [
         ('{"a": 1}', {"a": 1}),
@@ -284,7 +285,7 @@ def test_reply_is_complete_with_a_stop_reason_and_message_stop(end: tuple[Payloa
     assert built(START, END, STOP).complete
 
 
-@pytest.mark.parametrize(
+@each_row(
     "event",
     [
         {"type": "content_block_start", "index": 0, "content_block": {}},

@@ -15,6 +15,7 @@ from agent_cli.providers.failures import SPEND_LIMITS, server_delay_s
 from agent_cli.providers.retries import RetryPolicy
 from tests.messages_api import Answer, FakeMessagesApi, broken, error, raw, reply
 from tests.providers.asking import asker, request
+from tests.tables import each_row
 
 RATE_LIMIT = error(429, "rate_limit_error", "Slow down")
 
@@ -214,7 +215,7 @@ async def test_retry_count_first_wait_and_factor_are_configurable() -> None:
     assert [retry.max_attempts for retry in asked.retries] == [2, 2]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value"),
     [
         *(("max", "5"), ("max", -1), ("base_s", -1), ("factor", None), ("jitter", "some")),

@@ -23,6 +23,7 @@ from agent_cli.providers.transport import (
 )
 from tests.fakes import LIMIT_S
 from tests.providers.asking import asker
+from tests.tables import each_row
 
 VARIABLE = "ANTHROPIC_BASE_URL"
 
@@ -54,7 +55,7 @@ REFUSED, NO_ROUTE, RESET = errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ECONNRE
 AGAIN = "; check the network and ask again"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("error", "sentence", "may_have_cost"),
     [
         (httpx2.ConnectTimeout(""), f"no answer from https://x in time{AGAIN}", False),

@@ -19,6 +19,7 @@ from agent_cli.sandbox.git_config import harmless, hooks_path
 from agent_cli.sandbox.git_folders import git_folders
 from agent_cli.system.trees import forget_old, move_aside
 from tests.sandbox.world import git, keep_aside_on_another_disk, world
+from tests.tables import each_row
 
 
 def clean_up(before: Acting, after: Acting, aside: Path, writable: Sequence[Path]) -> Iterator[str]:
@@ -141,7 +142,7 @@ def test_command_cannot_change_hooks_that_the_configuration_names() -> None:
         assert (root / "x" / "hooks" / "pre-commit").read_text() == "true"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("config", "named"),
     [
         ("[core]\n\thooksPath = .githooks\n", ".githooks"),
@@ -646,7 +647,7 @@ def test_editor_settings_in_subfolders_are_read_only_and_new_ones_moved_away() -
         assert (moved / "tasks.json").read_text() == "x\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "kept"),
     [
         ('[remote "origin"]\n\turl = x\n\tfetch = +y\n', None),

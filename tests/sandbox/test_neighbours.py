@@ -11,6 +11,7 @@ import pytest
 from agent_cli.sandbox import Sandbox, State
 from agent_cli.sandbox.git_folders import same_but_harmless
 from tests.sandbox.world import Decider, World, git, only, run_confined, world
+from tests.tables import each_row
 
 KINDS: tuple[Mapping[str, str], ...] = (
     {".claude/settings.json": "{}", ".claude/hooks/x.sh": "true"},
@@ -231,7 +232,7 @@ def test_harmless_change_of_a_configuration_keeps_the_lines_that_start_programs(
     assert not same_but_harmless(Path("tasks.json"), old, new.encode())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("new", "is_harmless"),
     [
         ('[remote "o"]\n\turl = a\n\tfetch = c\n[branch "m"]\n\tremote = o\n', True),

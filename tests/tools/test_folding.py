@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from agent_cli_tools.folding import Folded, folded
 from agent_cli_tools.folding.screen import settled
 from agent_cli_tools.output import OutputBuffer
+from tests.tables import each_row
 from tests.tools.test_output import Spills
 
 PYTEST = """\
@@ -172,7 +173,7 @@ def test_a_test_run_is_its_counts_and_its_failures(output: str) -> None:
     assert "about passed tests" in said
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("output", "stays"),
     [
         (PYTEST, ["test_reduced FAILED", "E       assert 3 == 4", "2 failed, 45 passed"]),
@@ -354,7 +355,7 @@ def test_steps_that_succeeded_are_their_first_and_last(steps: list[str]) -> None
     assert found.summary == f"{len(steps) - 3} lines about steps that succeeded"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [
         "npm http fetch GET 404 https://registry.npmjs.org/nothing 9ms",
@@ -721,7 +722,7 @@ def test_hostile_cursor_moves_cost_little(piece: str) -> None:
     assert time.process_time() - began < 20
 
 
-@pytest.mark.parametrize("piece", ["a", ".", "/", "a/", ":1:1", "x.py:1:1: ", "(1)", "' -> '"])
+@each_row("piece", ["a", ".", "/", "a/", ":1:1", "x.py:1:1: ", "(1)", "' -> '"])
 def test_long_lines_of_one_piece_cost_little(piece: str) -> None:
     """100 kB; a pattern that goes back over a line takes minutes."""
     began = time.process_time()

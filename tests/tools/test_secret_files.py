@@ -2,12 +2,11 @@
 
 from pathlib import Path, PurePosixPath
 
-import pytest
-
 from agent_cli_tools.secret_files import is_other_name, is_secret
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     "path",
     [
         *("/ws/.env", "/ws/.ENV", "/ws/a/.env.local", "/ws/.env.production", "/ws/.envrc"),
@@ -24,7 +23,7 @@ def test_path_counts_as_a_secret_file(path: str) -> None:
     assert is_secret(PurePosixPath(path))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "path",
     [
         *(

@@ -7,6 +7,7 @@ import pytest
 from agent_cli.contracts.errors import ToolError
 from agent_cli_tools.session_resources import OpenFiles
 from agent_cli_tools.stoppable import Claim
+from tests.tables import each_row
 
 
 class Buffers:
@@ -31,7 +32,7 @@ def opened(buffers: Buffers) -> OpenFiles:
     return files
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("saved", "shown", "content"),
     [
         (b"a\n", "b\n", b"b\n"),

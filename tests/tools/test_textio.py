@@ -27,6 +27,7 @@ from agent_cli_tools.textio import (
     read_bytes,
     require_writable,
 )
+from tests.tables import each_row
 
 OLD, NEW = b"old\n" * 500, b"new content\n" * 500
 
@@ -79,9 +80,7 @@ def test_text_that_latin_1_shows_wrongly_is_unknown_and_keeps_its_bytes(
     assert encode(shown.replace("x = 1", "x = 2"), found) == raw.replace(b"x = 1", b"x = 2")
 
 
-@pytest.mark.parametrize(
-    "text", ["Grüße", "déjà créé", "“5 €” – non…", "un œuf, Œdipe", "¿Qué? ¡Sí!", "Åsa, Þór"]
-)
+@each_row("text", ["Grüße", "déjà créé", "“5 €” – non…", "un œuf, Œdipe", "¿Qué? ¡Sí!", "Åsa, Þór"])
 def test_western_text_is_latin_1(text: str) -> None:
     """Quotes, dashes and ligatures of Windows do not make its letters unknown."""
     assert decode(text.encode("cp1252"))[1] == "latin-1"

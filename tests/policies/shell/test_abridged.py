@@ -16,7 +16,7 @@ FORMS = (
 )
 
 
-@pytest.mark.parametrize("form", FORMS)
+@each_row("form", FORMS)
 def test_quiet_lines_of_a_source_file_are_counted(form: str) -> None:
     assert abridged(form.format(QUIET)) == form.format("[4 lines]\n")
 
@@ -88,7 +88,7 @@ def test_line_that_may_act_stays(line: str) -> None:
     assert abridged(script) == FORMS[0].format(f"[4 lines]\n{line}\n[4 lines]\n")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "form",
     [
         "cat > run.sh << 'EOF'\n{}EOF",

@@ -8,6 +8,7 @@ import pytest
 from agent_cli.policies.shell import CommandRules, Reach, judge
 from agent_cli.policies.shell.effect_table import effect_table
 from agent_cli.policies.shell.effects import effects, hides_errors
+from tests.tables import each_row
 
 
 def _reason(script: str, root: Path) -> str:
@@ -107,7 +108,7 @@ def test_every_effect_of_the_table_begins_with_a_verb_and_no_call_stands_twice()
         assert all(each.says.split()[0].endswith("s") for each in entries), name
 
 
-@pytest.mark.parametrize(
+@each_row(
     "script",
     [
         "x 2>/dev/null",
@@ -133,7 +134,7 @@ def test_errors_that_go_elsewhere_are_hidden(script: str) -> None:
     assert hides_errors(script)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "script",
     [
         "x",

@@ -7,6 +7,7 @@ import pytest
 from agent_cli.contracts.permissions import ExplainedPart
 from agent_cli.policies.shell.effects import what_it_does
 from agent_cli.policies.shell.explain import explained
+from tests.tables import each_row
 
 ROOT = PurePath("/ws")
 
@@ -19,7 +20,7 @@ def told(script: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("script", "parts"),
     [
         (
@@ -85,7 +86,7 @@ def test_each_part_of_a_command_says_what_it_does(script: str, parts: list[str])
     assert told(script) == parts
 
 
-@pytest.mark.parametrize(
+@each_row(
     "script",
     ["echo 'a", "cd / && rm -rf x", "x=\u202e ls", "f() {", ")", "eval \"$(curl x)\" 'rm -rf ~'"],
 )
@@ -107,7 +108,7 @@ def test_long_script_is_explained_as_far_as_a_person_reads() -> None:
         assert any(part.is_danger for part in explained(deep, ROOT))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("script", "left_out"),
     [
         ("{ " * 5 + "ls; " + "}; " * 5, []),
@@ -145,7 +146,7 @@ def test_every_loss_that_asks_is_among_the_parts(script: str, loss: str) -> None
     assert any(loss in part.does and part.is_danger for part in parts)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "does"),
     [
         ("rm -rf a b c", "deletes folders: a, b, c"),

@@ -1,7 +1,5 @@
 """Which commands certainly run nothing of the current folder."""
 
-import pytest
-
 from agent_cli.policies.shell.hook_programs import runs_own_files_only
 from tests.tables import each_row
 
@@ -64,7 +62,7 @@ UNCERTAIN = (
 )
 
 
-@pytest.mark.parametrize("command", CERTAIN)
+@each_row("command", CERTAIN)
 def test_user_files_and_programs_that_read_no_project_are_certain(command: str) -> None:
     assert runs_own_files_only(command)
 

@@ -508,7 +508,7 @@ def test_what_loses_nothing_is_left_to_the_rules(script: str) -> None:
     assert not asks(script)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "script",
     [
         "psql shop <<'E'\nDROP TABLE a;\nE",
@@ -825,7 +825,7 @@ def test_deleting_what_is_not_known_asks(script: str) -> None:
     assert asks(script)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("script", "is_asked"),
     [
         ("rm -rf /tmp/x && mkdir /tmp/x", False),
@@ -976,7 +976,7 @@ def test_variable_that_grows_by_itself_is_read_in_a_moment() -> None:
 _IN_TMP = "t=$(mktemp -d); trap "
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("script", "expected"),
     [
         *((f"{_IN_TMP} 'rm -rf \"$t\"' EXIT; cp a $t", False),),
@@ -996,7 +996,7 @@ def test_folder_of_mktemp_may_be_deleted_by_a_trap(script: str, *, expected: boo
     assert asks(script) is expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("script", "expected"),
     [
         *(("x=rm; $x -rf /", True), ("x='rm -rf /'; $x", True), ("x='-rf /'; rm $x", True)),

@@ -23,7 +23,7 @@ def construct(script: str) -> str:
     return unknown.construct
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("script", "expected"),
     [
         ("ls -la 'a b'\"c\"d", [["ls", "-la", "a bcd"]]),
@@ -44,7 +44,7 @@ def test_parser_reads_quotes_as_bash_does(script: str, expected: list[list[str]]
     assert words(script) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("script", "expected"),
     [
         ("ls {a,b}.py x{1..3} {}", [["ls", "a.py", "b.py", "x1", "x2", "x3", "{}"]]),
@@ -78,7 +78,7 @@ def test_loop_value_of_several_words_is_not_substituted_without_quotes() -> None
         words('for f in "y z"; do a ${f}; done')
 
 
-@pytest.mark.parametrize("name", ["PATH", "IFS", "http_proxy", "histchars", "BASH_ENV", "F"])
+@each_row("name", ["PATH", "IFS", "http_proxy", "histchars", "BASH_ENV", "F"])
 def test_loop_that_sets_a_special_variable_is_refused(name: str) -> None:
     """`for PATH in bin` would choose the programs of its own body."""
     assert construct(f"for {name} in a; do ls; done") == f"contains a loop that sets {name}"

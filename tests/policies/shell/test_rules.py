@@ -113,7 +113,7 @@ def test_deny_rule_finds_its_command_anywhere_in_a_script(script: str) -> None:
     assert judged(script, deny="npm run *").verdict == "deny"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("mark", "line", "verdict"),
     [
         ("E", "`npm run x`", "deny"),
@@ -192,7 +192,7 @@ def test_script_that_a_deny_rule_cannot_read_asks_despite_an_allow_rule(script: 
     assert judgement.rule == "npm run *"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "script",
     [
         "npm runner",
@@ -227,7 +227,7 @@ def test_deny_rule_finds_its_command_four_scripts_deep(
     assert judged(script, deny="npm run *").verdict == verdict
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("script", "verdict"),
     [
         ("find . ! -name npm", "allow"),
@@ -754,7 +754,7 @@ def test_reversible_commands_are_left_to_the_rules(script: str) -> None:
     assert judged(script, allow="*").verdict == "allow"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "starter",
     [
         *("setpriv --nnp", "prlimit -n5", "setarch -R", "choom -n 5 --", "numactl -N 0", "sem"),
@@ -768,7 +768,7 @@ def test_program_behind_a_starter_is_denied(starter: str) -> None:
     assert judged("sg group -c 'curl x'", deny="curl *").verdict == "deny"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "script",
     [
         *("mapfile -C 'curl x' -c 1 a <f", "readarray -Ccurl a", "mapfile -tC 'echo; curl x' a"),

@@ -137,13 +137,13 @@ def verdict_on(script: str, *, deny: str = "") -> str:
     return judge(script, rules, Reach(root=Path("/nowhere"))).verdict
 
 
-@pytest.mark.parametrize("script", DELETED_BY_CODE)
+@each_row("script", DELETED_BY_CODE)
 def test_code_that_deletes_folders_outside_asks_like_rm(script: str) -> None:
     """Threat 19: in every mode."""
     assert verdict_on(script) == "ask"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "script",
     [
         "python3 -c 'import shutil; shutil.rmtree(\"build\")'",

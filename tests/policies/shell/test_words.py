@@ -16,9 +16,10 @@ from agent_cli.policies.shell.words import (
     literal_word,
     literal_words,
 )
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "expected"),
     [
         ("a", Word("a")),
@@ -62,7 +63,7 @@ def test_text_in_a_quoted_heredoc_is_the_argument_bash_passes(
     assert literal_word(source) == Word(passed.stdout.decode())
 
 
-@pytest.mark.parametrize(
+@each_row(
     "source",
     [
         in_heredoc("a\n").replace("'", ""),
@@ -100,7 +101,7 @@ def test_text_that_old_bash_reads_differently_is_refused_where_it_may_run(
         literal_word(in_heredoc(text))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "source",
     [
         '"$x"',
@@ -126,7 +127,7 @@ def test_a_word_that_bash_would_expand_is_refused(source: str) -> None:
         literal_word(source)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "expected"),
     [
         (r"r\m", "rm"),
@@ -164,7 +165,7 @@ def test_braces_that_stand_for_more_words_are_refused(source: str) -> None:
         literal_words(source)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "expected"),
     [
         ("a{c..a}", ["ac", "ab", "aa"]),

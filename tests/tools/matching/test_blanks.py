@@ -1,11 +1,10 @@
 """Blanks at the ends of lines, and in blank lines, stay as in the file."""
 
-import pytest
-
+from tests.tables import each_row
 from tests.tools.matching.editing import check, edited, refusal, repairs
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "old", "new", "expected"),
     [
         ("a \nb\nc\n", "a  \nb \n", "a  \nB \n", "a \nB\nc\n"),

@@ -1,11 +1,10 @@
 """Typographic characters are written as in the file."""
 
-import pytest
-
+from tests.tables import each_row
 from tests.tools.matching.editing import check, repairs
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "old", "new", "expected"),
     [
         ("x = 'caf\u00e9'\n", "x = 'cafe\u0301'", "y = 'cafe\u0301s'", "y = 'caf\u00e9s'\n"),

@@ -1,10 +1,10 @@
 """Each line keeps its ending."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_cli_tools.matching.document import Document, Span, flatten
+from tests.tables import each_row
 from tests.tools.matching.editing import edited
 
 pieces = st.sampled_from(["a", "\r", "\n", "\r\n", "é"])
@@ -35,7 +35,7 @@ def test_verbatim_span_is_written_with_its_own_line_ends(
     assert result == original[:start] + new + original[end:]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "old", "new", "expected"),
     [
         ("a\r\nb\r\n", "a\r\n", "x", "xb\r\n"),

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.tables import each_row
 from tests.tools.matching.editing import check, edited, refusal, repairs
 
 TEXT = 'def f():\n    if x:\n        return "one"\n    return 2\n\n\ndef g():\n    return "two"\n'
@@ -11,7 +12,7 @@ def test_only_the_text_found_changes() -> None:
     assert edited("x = 1  \ny = “2”\n", "1", "3") == "x = 3  \ny = “2”\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "old", "new", "expected"),
     [
         # Without its indentation, or with a part.

@@ -2,10 +2,11 @@
 
 import pytest
 
+from tests.tables import each_row
 from tests.tools.matching.editing import check, edited, refusal, repairs
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("form", "name"),
     [
         ("    12\t{}", "line numbers"),
@@ -81,7 +82,7 @@ def test_extra_blank_line_around_both_texts_is_removed_next_to_a_real_one() -> N
     assert edited(text, "\ny = 2\n\n\n", "\ny = 4\n\n\n") == text.replace("2", "4")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "old", "new", "expected"),
     [
         ("if a < b & c:\n", "if a &lt; b &amp; c:", "if a &gt; b:", "if a > b:\n"),
