@@ -13,7 +13,7 @@ import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -78,6 +78,12 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
         gc.freeze()
         gc.set_threshold(20_000)
+
+
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """Refuse names that differ in each process: no worker of a run could then take its tests."""
+    if named := next((item.nodeid for item in items if " at 0x" in item.nodeid), None):
+        raise pytest.UsageError(f"{named}: an address names this row; give it another id")
 
 
 @pytest.hookimpl(trylast=True)

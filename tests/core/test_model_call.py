@@ -262,7 +262,6 @@ async def _coroutine(_request: ModelRequest) -> list[str]:
         (yielding(Reply("r", "m", (), "end_turn", wrong({}))), "usage of a Reply must be Usage"),
         (yielding(Reply("r", "m", (), "end_turn", beside=(wrong(1),))), "each of beside of a"),
     ],
-    ids=str,
 )
 async def test_stream_fn_of_another_kind_ends_the_run_in_a_sentence(
     stream_fn: Any, sentence: str
