@@ -3,6 +3,7 @@
 import secrets
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from agent_cli.contracts.authors import USER, Authored
@@ -42,6 +43,7 @@ INCOMPLETE = frozenset({"aborted", "error", "refusal", "context_window"})
 DataT = TypeVar("DataT", bound="BaseModel")
 
 _CUT_OFF = frozenset({"max_tokens", "model_context_window_exceeded"})
+_REPEATED = frozenset({"error", "context_window"})
 
 
 def typed_in(content: tuple[Block, ...]) -> str:
@@ -137,6 +139,11 @@ class AssistantMessage:
         return self.stop_reason in INCOMPLETE - {"refusal"} or self.error is not None
 
     @property
+    def is_paused(self) -> bool:
+        """Whether the server paused the reply, which goes on in the next request."""
+        return self.stop_reason == "pause_turn" and not self.tool_calls
+
+    @property
     def thinking(self) -> str:
         """The thinking blocks, joined."""
         thoughts = [block for block in self.content if block["type"] == "thinking"]
@@ -210,3 +217,31 @@ Incoming: TypeAlias = UserMessage | CustomMessage
 """Messages that may start a run."""
 LlmMessage: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage
 Message: TypeAlias = LlmMessage | CustomMessage
+
+
+def whole_answer(messages: Sequence[Message]) -> AssistantMessage | None:
+    """Return the last reply of *messages*, joined with the parts before it; None without a reply.
+
+    A reply that pauses (`pause_turn`) goes on in the next request, so its parts are one answer. A
+    result of a call or a message of the user ends it; a part that failed and was repeated is void.
+    """
+    at = next(
+        (i for i in reversed(range(len(messages))) if isinstance(messages[i], AssistantMessage)), 0
+    )
+    if not messages or not isinstance(last := messages[at], AssistantMessage):
+        return None
+    parts: list[AssistantMessage] = []
+    for message in reversed(messages[:at]):
+        if isinstance(message, CustomMessage):
+            continue
+        if not isinstance(message, AssistantMessage):
+            break
+        if message.stop_reason in _REPEATED:
+            continue
+        if not message.is_paused:
+            break
+        parts.append(message)
+    if not parts:
+        return last
+    content = tuple(block for part in reversed(parts) for block in part.content)
+    return replace(last, content=content + last.content)

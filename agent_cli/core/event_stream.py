@@ -208,7 +208,8 @@ def reopen(conversation: Conversation, config: LoopConfig) -> None:
     """
     conversation.answer_open_calls()
     history = [each for each in conversation.context() if not isinstance(each, CustomMessage)]
-    if not history or isinstance(history[-1], AssistantMessage):
+    last = history[-1] if history else None
+    if last is None or (isinstance(last, AssistantMessage) and not last.is_paused):
         raise NothingToContinue(
             "nothing to continue: the conversation is empty or ends with an answer"
         )

@@ -262,7 +262,7 @@ def _is_reply(output: Output) -> bool:
 
 
 def _awaits_reply(outputs: Sequence[Output]) -> bool:
-    """Return whether *outputs* end with a user's message or with the results of calls."""
+    """Return whether *outputs* end with a message of the user, results of calls, or a pause."""
     reply_id = None
     for output in reversed(outputs):
         match output:
@@ -270,6 +270,8 @@ def _awaits_reply(outputs: Sequence[Output]) -> bool:
                 return reply_id is None
             case ReplyOutput() if reply_id is not None:
                 return False
+            case ReplyOutput(stop_reason="pause_turn"):
+                return True
             case ReplyOutput():
                 reply_id = output.reply_id
             case ToolOutput() if output.reply_id == reply_id:

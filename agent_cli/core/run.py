@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from typing import Any, Final
@@ -17,8 +17,10 @@ from agent_cli.contracts.errors import (
     trouble_of,
 )
 from agent_cli.contracts.events import AgentStart, Event, EventSink, MessageEnd, TurnStart
-from agent_cli.contracts.messages import AssistantMessage, Message, ToolResultMessage
+from agent_cli.contracts.messages import AssistantMessage, Message, ToolResultMessage, whole_answer
 from agent_cli.contracts.options import Function, require
+from agent_cli.contracts.timeline import Prompt
+from agent_cli.core import projection
 from agent_cli.core.conversation import Conversation
 from agent_cli.system.batches import unwind
 from agent_cli.system.records import dataclass, field
@@ -115,8 +117,9 @@ class ChatStateMachine:
 class RunResult:
     """The result of a run; see `AgentEnd` for `stop_reason`.
 
-    `iterations` counts model calls, also one that failed, or that a limit kept from being sent.
-    `trouble` is the part of the world that ended it, or None.
+    `final_message` is the last reply; of one that paused and went on, it has the content of all
+    parts. `iterations` counts model calls, also one that failed, or that a limit kept from being
+    sent. `trouble` is the part of the world that ended it, or None.
     """
 
     messages: tuple[Message, ...]
@@ -137,7 +140,8 @@ class Tally:
     """Passes events on to `sink` and collects the result of the run.
 
     `message` is the reply of the current turn; `messages` are those published so far;
-    `has_turn` says whether a turn began; `answered` are the calls with results from before the run.
+    `has_turn` says whether a turn began; `earlier` are the messages since the last
+    input from before the run, and `answered` the calls with results from before it.
     """
 
     sink: EventSink
@@ -147,6 +151,7 @@ class Tally:
     iterations: int = 0
     has_turn: bool = False
     trouble: Trouble | None = None
+    earlier: tuple[Message, ...] = ()
     answered: frozenset[str] = frozenset()
 
     def __call__(self, event: Event) -> None:
@@ -155,6 +160,7 @@ class Tally:
             case AgentStart():
                 results = self.conversation.results_of_last_reply()
                 self.answered = frozenset(result.tool_call_id for result in results)
+                self.earlier = _since_input(self.conversation.prompts)
             case TurnStart():
                 self.message = None
                 self.has_turn = True
@@ -197,9 +203,16 @@ class Tally:
     def result(self, stop_reason: str, error: str | None) -> RunResult:
         """Return the result of a run that ended for *stop_reason*."""
         added = self.added()
-        replies = [message for message in added if isinstance(message, AssistantMessage)]
-        final = replies[-1] if replies else None
+        has_reply = any(isinstance(message, AssistantMessage) for message in added)
+        final = whole_answer((*self.earlier, *added)) if has_reply else None
         return RunResult(added, final, self.iterations, stop_reason, error, self.trouble)
+
+
+def _since_input(prompts: Sequence[Prompt]) -> tuple[Message, ...]:
+    """Return the messages from the last prompt on that was sent with an input."""
+    sent = (at for at in reversed(range(len(prompts))) if prompts[at].input)
+    outputs = projection.entries(prompts[next(sent, 0) :])
+    return tuple(projection.messages(outputs))
 
 
 class RunSlot:

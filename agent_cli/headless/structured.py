@@ -10,7 +10,7 @@ from typing import Final, NoReturn
 from agent_cli.contracts.authors import PROGRAM
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.events import Event, EventSink, MessageEnd
-from agent_cli.contracts.messages import AssistantMessage, UserMessage
+from agent_cli.contracts.messages import AssistantMessage, UserMessage, whole_answer
 from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.core.agent import Agent
 from agent_cli.core.incoming import checked_user_message
@@ -127,8 +127,9 @@ class AnswerCheck:
 
         def listen(event: Event) -> None:
             match event:
-                case MessageEnd(message=AssistantMessage(stop_reason="end_turn") as reply):
-                    self._require_fit(agent, reply.text)
+                case MessageEnd(message=AssistantMessage(stop_reason="end_turn")):
+                    if answer := whole_answer(agent.conversation.messages()):
+                        self._require_fit(agent, answer.text)
                 case _:
                     pass
 

@@ -16,12 +16,11 @@ from agent_cli.contracts.events import (
     AgentStart,
     ApprovalRequested,
     Event,
-    MessageEnd,
     SessionOpened,
     ToolCall,
     innermost,
 )
-from agent_cli.contracts.messages import AssistantMessage, CustomMessage, UserMessage
+from agent_cli.contracts.messages import AssistantMessage, CustomMessage, UserMessage, whole_answer
 from agent_cli.contracts.timeline import Json, Prompt, ReplyOutput, UserOutput, text_of
 from agent_cli.contracts.wording import one_line
 from agent_cli.core.conversation import Conversation
@@ -82,7 +81,6 @@ class Lifecycle:
         self._contexts: list[str] = []
         self._asked: set[str] = set()  # ids of the messages that hooks have passed
         self._sent_back = 0
-        self._last_text = ""
         self._session: str | None = None
         self._exports: tuple[Exports, ...] = ()
         self._watch = asking.watched_files()
@@ -128,8 +126,6 @@ class Lifecycle:
                 self._begin_idling()
             case AgentEnd() if self._asking.is_open and event.stop_reason != "waiting_for_approval":
                 self._begin_idling()
-            case MessageEnd(AssistantMessage() as message):
-                self._last_text = message.text
             case SessionOpened() if self._asking.is_open and event.session_id != self._session:
                 self._session = event.session_id
                 source = "resume" if event.resumed else "clear"
@@ -185,7 +181,7 @@ class Lifecycle:
             "Stop",
             "",
             stop_hook_active=self._sent_back > 0,
-            last_assistant_message=self._last_text,
+            last_assistant_message=self._last_text(),
         )
         reason = answer.reason if answer.decision == "deny" else "\n".join(answer.contexts)
         if answer.broken:
@@ -264,6 +260,10 @@ class Lifecycle:
         """Tell hooks that the session goes on with *to_model*."""
         self._asking.tell("PostModelSwitch", to_model, to_model=to_model, **about)
 
+    def _last_text(self) -> str:
+        reply = whole_answer(self._asking.conversation().messages())
+        return reply.text if reply else ""
+
     def _tell_failure(self, event: AgentEnd) -> None:
         kind = _FAILURES.get(event.trouble, "unknown")
         self._asking.tell(
@@ -271,7 +271,7 @@ class Lifecycle:
             kind,
             error=kind,
             error_details=event.error or "",
-            last_assistant_message=self._last_text,
+            last_assistant_message=self._last_text(),
         )
 
     async def _watch_files(self, watch: FileWatch) -> None:

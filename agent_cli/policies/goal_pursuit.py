@@ -21,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from agent_cli.contracts.errors import LimitReached
 from agent_cli.contracts.events import AgentEnd, AgentStart, Event, EventSink, Notice
 from agent_cli.contracts.goals import GOAL_ENTRY, CheckRun, Goal, GoalProgress, GoalState
-from agent_cli.contracts.messages import AssistantMessage, CustomMessage, UserMessage
+from agent_cli.contracts.messages import CustomMessage, UserMessage, whole_answer
 from agent_cli.contracts.wording import counted, in_microdollars, requested_duration
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.projection import entries, noted
@@ -266,8 +266,8 @@ class Pursuit:
 
     def _last_words(self) -> dict[str, str]:
         """Return what the last reply says behind `BLOCKED:` or `DONE:`."""
-        messages = self._conversation().context()
-        text = next((m.text for m in reversed(messages) if isinstance(m, AssistantMessage)), "")
+        reply = whole_answer(self._conversation().context())
+        text = reply.text if reply else ""
         return {found[1]: found[2].strip() for found in _SAID.finditer(text)}
 
 

@@ -3,7 +3,13 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from agent_cli.contracts.messages import AssistantMessage, UserMessage, typed_in
+from agent_cli.contracts.messages import (
+    AssistantMessage,
+    Message,
+    UserMessage,
+    typed_in,
+    whole_answer,
+)
 from agent_cli.contracts.timeline import (
     DiscardedOutput,
     Error,
@@ -59,7 +65,8 @@ def earlier_in(conversation: Conversation) -> Earlier | None:
     if not prompts:
         return None
     before = prompts[:-1][-_EXCHANGES_MAX:]
-    replies = _replies_to(prompts[-1], conversation)
+    since = _since(prompts[-1], conversation)
+    replies = [message for message in since if isinstance(message, AssistantMessage)]
     return Earlier(
         about=f"{counted(len(prompts), 'prompt')} so far:",
         left_out=len(prompts) - 1 - len(before),
@@ -68,7 +75,7 @@ def earlier_in(conversation: Conversation) -> Earlier | None:
         handed_over=[
             out for out in prompts[-1].output if isinstance(out, FileOutput | WidgetOutput)
         ],
-        answer=_last_text(replies) or "",
+        answer=_last_text(since) or "",
         cut=cut_rows(prompts[-1]) or _open_end(replies, is_waiting=bool(conversation.waiting)),
     )
 
@@ -104,8 +111,8 @@ def _open_end(replies: Sequence[AssistantMessage], *, is_waiting: bool) -> Seque
     return ()
 
 
-def _replies_to(prompt: Prompt, conversation: Conversation) -> Sequence[AssistantMessage]:
-    """Return the replies since *prompt*, the last that the user typed."""
+def _since(prompt: Prompt, conversation: Conversation) -> Sequence[Message]:
+    """Return the messages from *prompt* on, the last that the user typed."""
     messages = conversation.messages()
     content = prompt.input.content if prompt.input else ()
     begins = (
@@ -113,8 +120,7 @@ def _replies_to(prompt: Prompt, conversation: Conversation) -> Sequence[Assistan
         for at in reversed(range(len(messages)))
         if isinstance(message := messages[at], UserMessage) and message.content == content
     )
-    since = messages[next(begins, 0) :]
-    return [message for message in since if isinstance(message, AssistantMessage)]
+    return messages[next(begins, 0) :]
 
 
 def _first_text(arguments: Json) -> Sequence[str]:
@@ -179,9 +185,13 @@ def prompt_line(prompt: Prompt) -> str:
 
 def last_answer(conversation: Conversation) -> str | None:
     """Return the text of the model's last answer; None if there is none yet."""
-    return _last_text([m for m in conversation.messages() if isinstance(m, AssistantMessage)])
+    return _last_text(conversation.messages())
 
 
-def _last_text(replies: Sequence[AssistantMessage]) -> str | None:
-    texts = (reply.text for reply in reversed(replies) if reply.error is None)
-    return next((text for text in texts if text.strip()), None)
+def _last_text(messages: Sequence[Message]) -> str | None:
+    for at in reversed(range(len(messages))):
+        last = messages[at]
+        if isinstance(last, AssistantMessage) and last.error is None and last.text.strip():
+            answer = whole_answer(messages[: at + 1])
+            return answer.text if answer else None
+    return None

@@ -555,6 +555,48 @@ async def test_paused_reply_is_continued_with_another_request() -> None:
     assert "(go on)" not in str(agent.state.messages)
 
 
+async def test_parts_of_a_paused_reply_are_one_answer() -> None:
+    """A part that broke off and was repeated is void; another prompt has its own answer."""
+    pause = says("One ", stop_reason="pause_turn")
+    broken = [*stream_of(says("half"))[:-1], ContextOverflow("too long")]
+    agent, _, _ = scripted_agent(pause, broken, says("two ", stop_reason="pause_turn"), says("3"))
+
+    result = await agent.prompt("go")
+
+    assert result.final_message is not None
+    assert (result.final_message.text, result.stop_reason) == ("One two 3", "end_turn")
+
+
+async def test_resumed_run_returns_the_answer_with_its_part_from_before() -> None:
+    """The limit of rounds ends a run between two parts; `continue_` asks for the next one."""
+    script = (says("One ", stop_reason="pause_turn"), says("two"), says("new"))
+    agent, model, _ = scripted_agent(*script, options=LoopConfig(max_rounds=1))
+
+    first = await agent.prompt("go")
+    rest = await agent.continue_()
+    other = await agent.prompt("and?")
+
+    finals = [each.final_message and each.final_message.text for each in (first, rest, other)]
+    assert finals == ["One ", "One two", "new"]
+    assert model.sent(1)[-1] == {"role": "user", "content": [text_block("(go on)")]}
+
+
+async def test_paused_part_before_a_tool_call_is_not_part_of_the_answer() -> None:
+    """What was said before a call ran is no part of the answer behind it."""
+    agent, _, _ = scripted_agent(
+        says("Wait. ", stop_reason="pause_turn"),
+        calls(tool_use("look"), text="I look."),
+        says("Found", stop_reason="pause_turn"),
+        says(" it"),
+        tools=[LOOK],
+    )
+
+    result = await agent.prompt("go")
+
+    assert result.final_message is not None
+    assert result.final_message.text == "Found it"
+
+
 async def test_a_refused_exchange_is_not_sent_again() -> None:
     """S0-43: later requests have neither the refused prompt nor the refusal."""
     agent, model, _ = scripted_agent(says("I cannot", stop_reason="refusal"), says("ok"))

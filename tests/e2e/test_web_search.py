@@ -141,7 +141,7 @@ def test_pause_in_the_middle_goes_on_and_counts_once() -> None:
     with serve_in_thread(paused, reply(SEARCH[1], "Found.")) as api:
         run = ran("-p", "news?", *ALLOW, "--output-format", "json", api=api)
 
-    assert run.result["stop_reason"] == "end_turn"
+    assert (run.result["stop_reason"], run.result["text"]) == ("end_turn", "Wait. Found.")
     assert api.requests[1].body["messages"][-1]["content"][-1] == SEARCH[0]
 
 

@@ -73,6 +73,15 @@ async def test_answer_that_does_not_fit_is_corrected_once_and_then_a_failure() -
     assert (two.value.result.text, two.value.result.output) == ("Fine!", None)
 
 
+async def test_answer_that_paused_is_checked_as_a_whole() -> None:
+    """After `pause_turn` the rest comes in the next request; no part fits alone."""
+    begun = reply(FITS[:9], stop_reason="pause_turn")
+    result, api = await asked(begun, reply(FITS[9:]), json_schema=SCHEMA)
+
+    assert (result.text, result.output) == (FITS, {"approve": True, "reason": "good"})
+    assert len(api.requests) == 2
+
+
 async def test_words_between_calls_are_no_answer() -> None:
     """Only the last reply has the form; the others are not sent back."""
 

@@ -7,7 +7,7 @@ from agent_cli.contracts.events import MessageUpdate, ToolExecutionEnd
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Json, ToolOutput, text_block
 from agent_cli.contracts.tooling import ToolContext
-from agent_cli.repl.recall import cut_rows, prompt_line, recalled, typed_prompts
+from agent_cli.repl.recall import cut_rows, last_answer, prompt_line, recalled, typed_prompts
 from tests.fakes import calls, says, scripted_agent, tool, tool_use
 
 
@@ -96,6 +96,15 @@ async def test_recap_shows_no_earlier_answer_below_a_prompt_without_one() -> Non
         *("  One.", "you> two"),
         "no answer yet; your next prompt is sent together with this one",
     ]
+
+
+async def test_last_answer_has_all_parts_of_a_reply_that_paused() -> None:
+    """`/copy` and the recap gave the last part alone."""
+    agent, *_ = scripted_agent(says("One, ", stop_reason="pause_turn"), says("two."))
+    await agent.prompt("count")
+
+    assert last_answer(agent.conversation) == "One, two."
+    assert recalled(agent.conversation).endswith("One, two.")
 
 
 async def test_recap_says_that_the_last_answer_was_interrupted() -> None:
