@@ -79,7 +79,9 @@ def narrate_end(result: RunResult) -> Sentence | None:
             return Sentence("error", result.error or "the run ended in an error")
         case _ if result.error:
             return Sentence("warning", result.error)
-        case "end_turn" if result.final_message and not result.final_message.text.strip():
+        case "end_turn" | "tool_use" if (final := result.final_message) and not (
+            final.text.strip() or final.tool_calls
+        ):
             return Sentence("dim", 'empty reply; "go on" may help')
         case _:
             return None

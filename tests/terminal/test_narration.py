@@ -93,13 +93,17 @@ def test_end_of_a_run_is_narrated_with_its_reason(
     assert narrate_end(RunResult((), None, 1, stop_reason, error)) == sentence
 
 
-def test_run_with_an_empty_reply_is_reported() -> None:
-    """Otherwise the prompt would return as if no question had been asked."""
+@pytest.mark.parametrize("stop_reason", ["end_turn", "tool_use"])
+def test_run_with_an_empty_reply_is_reported(stop_reason: str) -> None:
+    """Otherwise the prompt would return as if no question had been asked.
+
+    Some servers announce a call (`finish_reason: tool_calls`) that never comes.
+    """
     silent, spoken = AssistantMessage(()), AssistantMessage((text_block("done"),))
 
-    sentence = narrate_end(RunResult((silent,), silent, 1, "end_turn"))
+    sentence = narrate_end(RunResult((silent,), silent, 1, stop_reason))
     assert sentence == Sentence("dim", 'empty reply; "go on" may help')
-    assert narrate_end(RunResult((spoken,), spoken, 1, "end_turn")) is None
+    assert narrate_end(RunResult((spoken,), spoken, 1, stop_reason)) is None
 
 
 def test_tool_call_is_described_in_one_short_line() -> None:
