@@ -257,9 +257,11 @@ def why_kept_back(startup: StartupContext) -> Callable[[PurePath], str]:
 
 
 def permissions(
-    startup: StartupContext, sandbox: Sandbox, access: Workspace | None = None
+    startup: StartupContext, sandbox: Sandbox, access: Workspace, *, grants: bool
 ) -> Permissions:
-    """Return the permission policy; with *access*, a person may grant tools further directories.
+    """Return the permission policy of the tools of *access*.
+
+    A rule can open paths outside to them; a person as well if *grants*.
 
     Raises:
         SettingsError: A permission rule cannot be read.
@@ -284,6 +286,7 @@ def permissions(
         sandbox=sandbox.outlook,
         project_rules=ProjectRules(permissions_file, keep, partial(keep, workspace=None)),
         access=access,
+        grants=grants,
         unkept=partial(
             unkept,
             startup.loaded.settings.undo,

@@ -28,6 +28,7 @@ from agent_cli.trust.store import ActingFile, TrustStore, fingerprint, what_woul
 if TYPE_CHECKING:
     from agent_cli.terminal.views import Drawn
     from agent_cli.terminal.views.table import Facts
+    from agent_cli_tools.workspace import Workspace
 
 _STYLES = {"allow": "green", "ask": "yellow", "deny": "bold red"}
 _VERDICTS = {Allow: "allow", Ask: "ask", Deny: "deny"}
@@ -77,9 +78,9 @@ def explain(startup: StartupContext, name: str, given: str) -> Explanation:
         SettingsError: A permission rule cannot be read.
         UsageError: There is no such tool, or the input is not valid for it.
     """
-    sandbox = parts.sandbox(startup)
-    permissions = parts.permissions(startup, sandbox)
-    tool = _tool(startup, name)
+    sandbox, workspace = parts.sandbox(startup), parts.workspace(startup)
+    permissions = parts.permissions(startup, sandbox, workspace, grants=True)
+    tool = _tool(startup, workspace, name)
     call = ToolCall("explained", name, _input(name, given))
     try:
         params = check_input(tool, call.input)
@@ -88,13 +89,14 @@ def explain(startup: StartupContext, name: str, given: str) -> Explanation:
     except ToolError as error:
         raise UsageError(str(error).removesuffix(CALL_AGAIN)) from error
     finally:
+        workspace.close()
         sandbox.close()
     lines = _lines(startup, decision, report, permissions.mode)
     return Explanation([(title, reveal(text)) for title, text in lines])
 
 
-def _tool(startup: StartupContext, name: str) -> Tool:
-    tools = {tool.name: tool for tool in parts.tools(startup)}
+def _tool(startup: StartupContext, workspace: "Workspace", name: str) -> Tool:
+    tools = {tool.name: tool for tool in parts.tools(startup, workspace)}
     if name in tools:
         return tools[name]
     if name.startswith(_MCP_PREFIX):

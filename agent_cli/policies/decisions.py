@@ -19,6 +19,7 @@ from agent_cli.policies.permission_rules import (
     allows,
     allows_subject,
     called_paths,
+    opens,
     touches_subject,
 )
 from agent_cli.policies.shell.reach import Objection, Reach
@@ -134,12 +135,14 @@ class FileCalls:
     Attributes:
         reach: The workspace.
         own_dirs: Directories of this program.
-        access: The paths the tools refuse by themselves; None if no person can grant more.
+        access: The paths the tools refuse by themselves; None if no rule can open more.
+        grants: Whether a person can grant paths outside.
     """
 
     reach: Reach
     own_dirs: Sequence[Path] = ()
     access: Access | None = None
+    grants: bool = True
 
     def decide(
         self, call: ToolCall, tool: Tool, params: object, *, rules: RuleSet, mode: Mode
@@ -178,21 +181,29 @@ class FileCalls:
             return denied_by_plan()
         if tool.changes and (why := self._protection(paths)):
             return _protected(tool, why)
-        outside = ""
+        outside = refusal = ""
         if self.access and tool.name in _FILE_TOOLS and (written := _path_of(call)):
             # Not the path as given, if possible: a symlink in it may lead elsewhere by now.
             written = touched[0] if touched else written
             outside = self.access.outside(written, to_write=tool.changes)
             refusal = self.access.refusal(written, to_write=tool.changes)
-            if refusal and not outside:
+            if refusal and not outside and self.grants:
                 return denied(refusal, refusal)
+        rule = first("allow")
+        if outside:
+            opening = (each for each in rules.allow if opens(each, tool.name, paths))
+            is_named, rule = bool(rule), next(opening, None)
+            if not rule and not self.grants:
+                decision = _by_mode(tool, params, mode, writes_inside=False)
+                is_asked = isinstance(decision.verdict, Ask) and not is_named
+                return decision if is_asked else denied(refusal, refusal)
         if tool.changes and (why := self._starts(paths)):
             return replace(asked(why), opens=outside)
-        if rule := first("ask"):
-            return replace(asked(f"the rule {rule} asks", rule=rule), opens=outside)
-        if objection := self._hidden_below(call, paths, rules):
+        if asking := first("ask"):
+            return replace(asked(f"the rule {asking} asks", rule=asking), opens=outside)
+        if objection := self._hidden_below(call, paths, rules, outside if rule else ""):
             return replace(asked(objection), opens=outside)
-        if rule := first("allow"):
+        if rule:
             return replace(allowed(f"allowed by the rule {rule}", rule=rule), opens=outside)
         if outside:
             return _outside(tool, outside)
@@ -237,8 +248,13 @@ class FileCalls:
             if path.is_relative_to(root) and not is_too_long(str(path).removeprefix(str(root)))
         ]
 
-    def _hidden_below(self, call: ToolCall, paths: Sequence[str], rules: RuleSet) -> str | None:
-        """Return the objection to a search that would read files hidden by a rule, or None."""
+    def _hidden_below(
+        self, call: ToolCall, paths: Sequence[str], rules: RuleSet, opened: str
+    ) -> str | None:
+        """Return the objection to a search that would read files hidden by a rule, or None.
+
+        *opened* is a folder outside that a rule opens to the search, or "".
+        """
         root = self.reach.root
         if call.name != "grep" or not any(
             rule.names("read") and rule.text for rule in (*rules.deny, *rules.ask)
@@ -249,9 +265,11 @@ class FileCalls:
             return rules.hides(path, root, kinds=("deny", "ask"))
 
         reach = replace(self.reach, is_secret=is_secret)
+        if opened:
+            reach = replace(reach, extra_dirs=(*reach.extra_dirs, Path(opened)))
         try:
             for path in paths or [str(root)]:
-                if self._holds(path):
+                if self._holds(path) or opened:
                     reach.check_tree(path, path)
         except Objection as objection:
             return str(objection)

@@ -30,7 +30,7 @@ from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permissions import NETWORK, Rule, RuleKind
 from agent_cli.system.loading import late_pattern
-from agent_cli.system.paths import as_named
+from agent_cli.system.paths import as_named, is_dir
 from agent_cli.system.records import dataclass
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 KINDS: tuple[RuleKind, ...] = get_args(RuleKind)
 
 _PATTERN = late_pattern(r"[*?\[]")
+_SEARCHES: Final = frozenset({"grep", "glob"})
 _SERVER = late_pattern(r"mcp__[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*")
 _RULE = late_pattern(r"(?P<tool>[\w-]+\*?|\*)(?:\((?P<text>.*)\))?", re.DOTALL)
 
@@ -228,6 +229,21 @@ def allows(rule: Rule, tool: str, paths: Sequence[str], root: Path) -> bool:
     )
 
 
+def opens(rule: Rule, tool: str, paths: Sequence[str]) -> bool:
+    """Return whether *rule* covers all *paths*, which lie outside, and names such paths itself.
+
+    A rule for every call, or for paths of the workspace, opens nothing outside. A search in a
+    folder is covered by a rule that covers everything below it.
+    """
+    if rule.text is None or not rule.text.startswith(("/", "~/")) or not rule.names(tool):
+        return False
+    searched = tool in _SEARCHES
+    return bool(paths) and all(
+        _matches(rule.text, path, Path("/"), is_folder=searched and is_dir(Path(path)))
+        for path in paths
+    )
+
+
 def touches(rule: Rule, tool: str, paths: Sequence[str], root: Path) -> bool:
     """Return whether *rule* covers any of the *paths* of a call of *tool*, not a command."""
     if not rule.names(tool):
@@ -284,13 +300,18 @@ def called_paths(call: ToolCall, declared: Sequence[str], root: Path) -> tuple[s
     return tuple(dict.fromkeys((*named, *map(os.path.realpath, named))))
 
 
-def _matches(text: str, path: str, root: Path, *, fold: bool = False) -> bool:
+def _matches(
+    text: str, path: str, root: Path, *, fold: bool = False, is_folder: bool = False
+) -> bool:
     base, pattern = _anchored(text, root)
     if fold:
         base, pattern, path = Path(_folded(str(base))), _folded(pattern), _folded(path)
     if not Path(path).is_relative_to(base):
         return False
-    return _spec(pattern).match_file(Path(path).relative_to(base))
+    below = Path(path).relative_to(base)
+    if is_folder:
+        return _spec(pattern).match_file(f"{below}/" if below.parts else "//")
+    return _spec(pattern).match_file(below)
 
 
 def _folded(name: str) -> str:

@@ -44,7 +44,6 @@ from agent_cli.system.paths import real_path
 if TYPE_CHECKING:
     from agent_cli.policies.shell import Judgement
 
-
 _THIS_SESSION = "this session"
 _NO_RULES = RuleSet()
 _NOTHING_ASKED = ApprovalFacts()
@@ -76,6 +75,7 @@ class Permissions:
         sandbox: Callable[[], Awaitable[Report]] | None = None,
         project_rules: ProjectRules | None = None,
         access: Access | None = None,
+        grants: bool = True,
         unkept: Callable[[str], str] = lambda _command: "",
     ) -> None:
         """Create the policy of a session.
@@ -87,7 +87,7 @@ class Permissions:
             own_dirs: Directories of this program.
             sandbox: Returns the sandbox's report once it is known; None without a sandbox.
             project_rules: Stores rules for this workspace, if that is allowed.
-            access: The workspace of the file tools, if a person may grant them more paths.
+            access: The file tools' workspace; a rule opens paths to it, a person too if *grants*.
             unkept: Returns a sentence if what a command changes is not kept for an undo, else "".
         """
         self._unkept = unkept
@@ -97,7 +97,7 @@ class Permissions:
         self._auto_allow = auto_allow
         self._trusted = trusted
         self._access = access
-        self._files = FileCalls(reach=reach, own_dirs=own_dirs, access=access)
+        self._files = FileCalls(reach=reach, own_dirs=own_dirs, access=access, grants=grants)
         self._sandbox = sandbox
         self._project_rules = project_rules
         self._asked: dict[str, ApprovalFacts] = {}

@@ -11,7 +11,7 @@ import pytest
 from agent_cli.app import startup
 from agent_cli.app.arguments import Arguments, parse_arguments
 from agent_cli.app.mcp import configured_servers, inherited_environment, servers_of_agent
-from agent_cli.app.parts import permissions, sandbox
+from agent_cli.app.parts import permissions, sandbox, workspace
 from agent_cli.app.plugins import output_styles
 from agent_cli.app.startup import start
 from agent_cli.contracts.errors import AgentCliError, SettingsError, UsageError
@@ -487,7 +487,7 @@ def test_directory_name_that_is_too_long_is_reported_in_one_sentence() -> None:
 def test_dont_ask_again_in_this_project_holds_in_a_folder_that_is_not_trusted() -> None:
     """The rule lies in the user's own file, which no project can write."""
     untrusted = start(Arguments(), may_ask=False)
-    policy = permissions(untrusted, sandbox(untrusted))
+    policy = permissions(untrusted, sandbox(untrusted), workspace(untrusted), grants=True)
     call = ToolCall("t1", "edit", {"path": "a.txt"})
     tool = Tool(
         name="edit",
@@ -501,7 +501,8 @@ def test_dont_ask_again_in_this_project_holds_in_a_folder_that_is_not_trusted() 
     asked = asyncio.run(_decided(policy, call, tool))
     policy.remember_for_project(call)
     again = start(Arguments(), may_ask=False)
-    then = asyncio.run(_decided(permissions(again, sandbox(again)), call, tool))
+    later = permissions(again, sandbox(again), workspace(again), grants=True)
+    then = asyncio.run(_decided(later, call, tool))
 
     assert (untrusted.trusted, policy.project_file) == (False, paths.permissions_file())
     assert (type(asked), type(then)) == (Ask, Allow)

@@ -242,6 +242,30 @@ def test_names_in_a_prompt_attach_no_file_outside_the_workspace(way: str, tmp_pa
     assert f"it leads to {outside}, which is outside" in run.stderr
 
 
+def test_rule_of_the_user_opens_what_it_names_outside_the_workspace(tmp_path: Path) -> None:
+    """It had no effect with `-p`: the tool refused the path. A rule for every call opens none."""
+    outside = tmp_path.with_name(f"{tmp_path.name}-outside")
+    outside.mkdir()
+    (outside / "a.txt").write_text("content outside\n")
+    (outside / ".env").write_text("KEY=secret\n")
+    paths.private_dir(paths.config_dir())
+    (paths.config_dir() / "permissions.toml").write_text(f'allow = ["read({outside}/**)"]\n')
+    calls = (
+        tool_use("read", {"path": str(outside / "a.txt")}),
+        tool_use("grep", {"path": str(outside), "pattern": "content"}),
+        tool_use("read", {"path": str(outside / ".env")}),
+        tool_use("write", {"path": str(outside / "a.txt"), "content": "changed"}),
+    )
+    with serve_in_thread(reply(*calls), reply("ok")) as api:
+        run = agent_cli("-p", "go", "--allow", "write", api=api)
+
+    read, found, secret, written = (text_of(each) for each in results_in(api.requests[1].body))
+    assert run.code == 0
+    assert "content outside" in read and "content outside" in found
+    assert "may hold secrets" in secret and "is outside the workspace" in written
+    assert (outside / "a.txt").read_text() == "content outside\n"
+
+
 def test_names_in_a_prompt_are_those_of_the_working_directory_that_the_settings_name(
     tmp_path: Path,
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.contracts.errors import SettingsError
+from agent_cli.contracts.errors import SettingsError, ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.options import AutoAllow
 from agent_cli.contracts.permission_modes import Mode
@@ -1193,6 +1193,106 @@ async def test_path_outside_the_workspace_is_opened_once_or_with_its_folder() ->
     written = call_of(EDIT, {"path": "/other/a.txt"}, "c")
     assert isinstance(await permissions(written, EDIT, written.input), Ask)
     assert permissions.asked_about(written).rules == ("edit(/other)",)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("grants", [True, False])
+@pytest.mark.parametrize(
+    ("rule", "used", "path", "is_open"),
+    [
+        ("read(/other/**)", READ, "/other/a.txt", True),
+        ("read(~/notes/**)", READ, "/other/notes/a.txt", True),
+        ("edit(/other/*.md)", EDIT, "/other/a.md", True),
+        ("read(/other/*.md)", READ, "/other/a.txt", False),
+        ("read(/other/**)", EDIT, "/other/a.txt", False),
+        ("read(*.txt)", READ, "/other/a.txt", False),
+        ("read(./**)", READ, "/other/a.txt", False),
+        ("read", READ, "/other/a.txt", False),
+        ("edit", EDIT, "/other/a.txt", False),
+        ("*", EDIT, "/other/a.txt", False),
+        ("read(/other/**)", READ, "/other/.env", False),
+    ],
+)
+async def test_rule_opens_the_paths_outside_that_it_names(
+    rule: str,
+    used: Tool,
+    path: str,
+    mode: Mode,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    grants: bool,
+    is_open: bool,
+) -> None:
+    """Also with `-p`, for the tool that it names; a rule for every call opens nothing."""
+    monkeypatch.setenv("HOME", "/other")
+    access = OneFolder()
+    permissions = Permissions(
+        reach(Path("/ws")), mode=mode, rules=rule_set(allow=[rule]), access=access, grants=grants
+    )
+    call = call_of(used, {"path": path})
+
+    verdict = await permissions(call, used, call.input)
+
+    if is_open and not (mode == "plan" and used is EDIT):
+        assert (isinstance(verdict, Allow), access.opened) == (True, [path])
+    elif grants:
+        assert not isinstance(verdict, Allow)
+    else:
+        assert (isinstance(verdict, Allow) and ".env" not in path, access.opened) == (False, [])
+
+
+@pytest.mark.parametrize(
+    ("allow", "deny", "expected"),
+    [
+        ("**", [], Allow),
+        ("**", ["private/**"], Ask),
+        ("*.md", [], Deny),
+    ],
+)
+async def test_search_outside_is_open_by_a_rule_about_all_files_there(
+    allow: str, deny: list[str], expected: type[Verdict], tmp_path: Path
+) -> None:
+    """A search reads what lies below a folder, also what another rule hides there."""
+    other = tmp_path / "other"
+    (other / "private").mkdir(parents=True)
+    (other / "private" / "a").touch()
+    hidden = [f"read({other}/{each})" for each in deny]
+    permissions = Permissions(
+        reach(tmp_path / "ws"),
+        rules=rule_set(allow=[f"read({other}/{allow})"], deny=hidden),
+        access=Workspace(tmp_path / "ws"),
+        grants=False,
+    )
+    call = call_of(GREP, {"path": str(other)})
+
+    assert type(await permissions(call, GREP, call.input)) is expected
+
+
+async def test_rule_about_a_folder_opens_no_file_in_it_that_programs_start_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search in the home directory opened it, and then `.bashrc` to changes."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    workspace = Workspace(tmp_path / "ws")
+    tools = {each.name: each for each in builtin_tools(workspace, permissions="allow")}
+    permissions = Permissions(
+        reach(tmp_path / "ws"), rules=rule_set(allow=["read(~/**)", "edit(~/**)"]), access=workspace
+    )
+    search, write = ToolCall("t1", "grep", {"path": "~", "pattern": "x"}), {"content": "x"}
+
+    first = await permissions(search, tools["grep"], check_input(tools["grep"], search.input))
+    verdicts = [
+        await permissions(call, tools["write"], check_input(tools["write"], call.input))
+        for call in (
+            ToolCall("t2", "write", {"path": "~/.bashrc", **write}),
+            ToolCall("t3", "write", {"path": "~/a.txt", **write}),
+        )
+    ]
+
+    assert [type(each) for each in (first, *verdicts)] == [Allow, Deny, Allow]
+    with pytest.raises(ToolError):
+        workspace.resolve("~/.bashrc", to_write=True)
 
 
 async def test_deny_rule_overrides_access_outside_the_workspace() -> None:

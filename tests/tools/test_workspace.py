@@ -435,8 +435,9 @@ def test_agents_at_one_root_share_what_was_opened_and_those_at_another_do_not(
 
     workspace.open_path(str(outside / "a.txt"))
 
-    assert beside.refusal(str(outside / "a.txt"), to_write=False) == ""
-    assert "is outside the workspace" in isolated.refusal(str(outside / "a.txt"), to_write=False)
+    assert beside.resolve(str(outside / "a.txt")) == outside / "a.txt"
+    with pytest.raises(ToolError, match="is outside the workspace"):
+        isolated.resolve(str(outside / "a.txt"))
     assert beside.open_files is workspace.open_files is not isolated.open_files
     assert beside.seen is not workspace.seen
     assert beside.shared is isolated.shared is workspace.shared

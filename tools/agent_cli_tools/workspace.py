@@ -74,6 +74,14 @@ class Workspace:
             ToolError: The path is empty, outside, a secret, contains misleading characters, or is
                 to be written and would make programs act.
         """
+        real = self._named(written)
+        if not self._contains(real, to_write=to_write) and not self._is_opened(real):
+            raise self._beyond(written)
+        self._refuse_guarded(written, real, to_write=to_write)
+        return real
+
+    def _named(self, written: str) -> Path:
+        """Return the real path of *written* wherever it is, unless its name tells of secrets."""
         refuse_hidden_characters(written)
         if written.startswith("@") and not os.path.lexists(self.root / written):
             written = written[1:]
@@ -91,27 +99,18 @@ class Workspace:
             raise failure(error, named) from error
         if is_secret(named) or is_secret(real) or holds_token(real) or is_behind_a_secret(real):
             raise holds_secrets(written)
-        if not self._contains(real, to_write=to_write) and not self._is_opened(real):
-            raise _Outside(
-                f"{written} is outside the workspace. Use paths below {' or '.join(self.dirs)};"
-                " the user can add a directory with --add-dir.",
-                real,
-            )
-        if to_write:
-            self._refuse_protected(written, real)
-        try:
-            if is_linked_secret(real.stat(), self.root, Path.home()):
-                raise holds_secrets(written)
-        except (FileNotFoundError, NotADirectoryError):
-            pass  # The tool decides whether it must exist.
-        except OSError as error:
-            raise failure(error, real) from error
         return real
 
     def refusal(self, written: str, *, to_write: bool) -> str:
-        """Return the error with which a tool would refuse the path *written*, or ""."""
+        """Return the error with which a tool would refuse the path *written*, or "".
+
+        Paths opened with `open_path` count as outside: each call needs its own decision.
+        """
         try:
-            self.resolve(written, to_write=to_write)
+            real = self._named(written)
+            if not self._contains(real, to_write=to_write):
+                return str(self._beyond(written))
+            self._refuse_guarded(written, real, to_write=to_write)
         except ToolError as error:
             return str(error)
         return ""
@@ -122,13 +121,8 @@ class Workspace:
         Paths opened with `open_path` count as outside, too.
         """
         try:
-            real = self.resolve(written, to_write=to_write)
-        except _Outside as error:
-            real = error.path
-            if to_write:
-                home = Path.home()
-                root = home if real.is_relative_to(home) else Path("/")
-                return "" if why_protected(real, root, self.shared.own_dirs) else str(real)
+            real = self._named(written)
+            self._refuse_guarded(written, real, to_write=to_write)
         except ToolError:
             return ""
         return "" if self._contains(real, to_write=to_write) else str(real)
@@ -173,10 +167,10 @@ class Workspace:
 
         Returns no path if the tool would refuse it wherever it is.
         """
+        if outside := self.outside(written, to_write=to_write):
+            return (outside,)
         try:
             return (str(self.resolve(written, to_write=to_write)),)
-        except _Outside as error:
-            return (str(error.path),)
         except ToolError:
             return ()
 
@@ -255,23 +249,33 @@ class Workspace:
     def _is_opened(self, real: Path) -> bool:
         return any(real.is_relative_to(path) for path in self._at_root.opened)
 
+    def _beyond(self, written: str) -> ToolError:
+        return ToolError(
+            f"{written} is outside the workspace. Use paths below {' or '.join(self.dirs)};"
+            " the user can add a directory with --add-dir."
+        )
+
+    def _refuse_guarded(self, written: str, real: Path, *, to_write: bool) -> None:
+        """Raise `ToolError` if *real* is a link to a secret, or makes programs act if written."""
+        if to_write:
+            self._refuse_protected(written, real)
+        try:
+            if is_linked_secret(real.stat(), self.root, Path.home()):
+                raise holds_secrets(written)
+        except (FileNotFoundError, NotADirectoryError):
+            pass  # The tool decides whether it must exist.
+        except OSError as error:
+            raise failure(error, real) from error
+
     def _refuse_protected(self, written: str, real: Path) -> None:
-        for directory in self._dirs:
-            if not real.is_relative_to(directory):
-                continue
+        home = Path.home()
+        roots = [each for each in self._dirs if real.is_relative_to(each)]
+        for directory in roots or [home if real.is_relative_to(home) else Path("/")]:
             if why := why_protected(real, directory, self.shared.own_dirs):
                 raise ToolError(
                     f"{written} is {why}, so the tools do not change it."
                     " Tell the user what to change there, and why."
                 )
-
-
-class _Outside(ToolError):
-    """A path is outside the workspace, which is its only obstacle."""
-
-    def __init__(self, message: str, path: Path) -> None:
-        super().__init__(message)
-        self.path = path
 
 
 # Refuse paths as the model wrote them.

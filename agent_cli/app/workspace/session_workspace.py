@@ -83,8 +83,9 @@ class SessionWorkspace:
         self.sandbox = parts.sandbox(startup, warn, person)
         self.hosts = self.workspace.shared.network = self._host_access()
         self.tools = parts.tools(startup, self.workspace, self.sandbox)
-        access = None if one_shot else self.workspace
-        self.permissions = parts.permissions(startup, self.sandbox, access)
+        self.permissions = parts.permissions(
+            startup, self.sandbox, self.workspace, grants=not one_shot
+        )
         self.directories = WorkspaceDirectories(
             self.workspace.root,
             startup.arguments.add_dirs,
