@@ -1,15 +1,11 @@
 """The HTTP layer of the clients: connection pool, limits, and failures as sentences."""
 
 import asyncio
-import errno
-import os
 import socket
-import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Protocol
-from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 import httpx2
@@ -22,9 +18,9 @@ from agent_cli.system.http_requests import (
     proxy_for,
     trust,
     usable_environment,
+    why_unreached,
 )
 from agent_cli.system.json_text import json_object
-from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass
 from agent_cli.system.shapes import is_group
 
@@ -35,8 +31,6 @@ FINISH_LIMIT_S = 0.5
 _ERROR_BYTES_MAX = 100_000
 # Errors of a request that could not be made, beyond those of the HTTP library.
 NEVER_SENT = (ModelError, OverflowError, UnicodeError, httpx2.InvalidURL)
-# Faults of TLS that a broken connection shows, not the kind of server.
-_BROKE_OFF = late_pattern("eof|closed|reset|bad record mac|decrypt")
 # Notice a dead connection within six minutes, not at the next prompt.
 KEEPALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 60, "TCP_KEEPCNT": 5}
 
@@ -196,40 +190,11 @@ def connection_failure(error: BaseException | None, base_url: str, variable: str
         sentence = "the request has a header that is not valid; check the keys and their variables"
         return CallFailed(ModelError(sentence, trouble="network"), retryable=False)
     is_sent = not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
-    if isinstance(error, httpx2.TimeoutException):
-        sentence = f"no answer from {base_url}{_through(base_url)} in time"
-        return broken_off(sentence, is_sent=is_sent)
-    why = _reason(error)
-    if isinstance(why, ssl.SSLCertVerificationError):
-        sentence = (
-            f"the certificate of {base_url} is not trusted ({why.verify_message}); check"
-            " SSL_CERT_FILE, a proxy that inspects TLS, and the clock"
-        )
-        return CallFailed(ModelError(sentence, trouble="network"), retryable=False)
-    if isinstance(why, ssl.SSLError):
-        fault = (why.reason or str(why)).replace("_", " ").lower()
-        what = f"no TLS connection to {base_url} ({fault})"
-        if is_sent or isinstance(why, ssl.SSLEOFError) or _BROKE_OFF.search(fault):
-            return broken_off(what, is_sent=is_sent)
-        # The other side speaks no TLS, or no version or cipher of ours: waiting changes nothing.
-        advice = f"; check {variable}, and a proxy in between"
-        error = ModelError(f"{what}{advice}", trouble="network")
-        return CallFailed(error, retryable=False)
-    reason = _of_system(why) or str(why) or type(why).__name__
-    return broken_off(f"cannot reach {base_url}{_through(base_url)} ({reason})", is_sent=is_sent)
-
-
-def _through(base_url: str) -> str:
-    """Return the words for the proxy, without its password, that leads to *base_url*, or ""."""
-    try:
-        proxy = proxy_for(base_url)
-        if not proxy:
-            return ""
-        way = urlsplit(proxy)
-        port = "" if way.port is None else f":{way.port}"
-    except ValueError:  # no address at all, and reported as such
-        return ""
-    return f" through the proxy {way.hostname}{port}"
+    found = why_unreached(error, base_url)
+    if found.may_pass or (found.is_tls and is_sent):
+        return broken_off(found.sentence, is_sent=is_sent)
+    sentence = f"{found.sentence}; {found.advice or f'check {variable}, and a proxy in between'}"
+    return CallFailed(ModelError(sentence, trouble="network"), retryable=False)
 
 
 def _fault_of_address(error: BaseException | None) -> str:
@@ -243,27 +208,6 @@ def _fault_of_address(error: BaseException | None) -> str:
             return "is not a valid address"  # the error may quote part of a password
         case _:
             return ""
-
-
-def _reason(error: BaseException | None) -> BaseException | None:
-    """Return the most informative cause of *error*: a TLS error, else a system error."""
-    chain = [error] if error else []
-    while chain and (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
-        # Several addresses were tried: report one of them.
-        chain.append(cause.exceptions[0] if is_group(cause) else cause)
-    of_tls = [each for each in chain if isinstance(each, ssl.SSLError)]
-    of_system = [each for each in chain if _of_system(each)]
-    return next((each for each in (*of_tls, *of_system, *chain) if str(each)), error)
-
-
-def _of_system(error: BaseException | None) -> str:
-    """Return the system's message for *error*, or ""; asyncio words its errors differently."""
-    if not isinstance(error, OSError) or not error.errno:
-        return ""
-    is_number = error.errno > 0  # other numbers are those of name resolution
-    message = (os.strerror(error.errno) if is_number else str(error.strerror)).lower()
-    is_full = error.errno in (errno.EMFILE, errno.ENFILE)
-    return f"{message}; raise the limit of your shell (`ulimit -n`)" if is_full else message
 
 
 def broken_reply(

@@ -5,6 +5,7 @@ MCP servers and hooks of a workspace. Each of them knows which addresses it may 
 does not.
 """
 
+import errno
 import functools
 import os
 import ssl
@@ -16,6 +17,12 @@ from urllib.request import getproxies, proxy_bypass
 
 import httpx2
 
+from agent_cli.system.loading import late_pattern
+from agent_cli.system.records import dataclass
+from agent_cli.system.shapes import is_group
+
+# Faults of TLS that a broken connection shows, not the kind of server.
+_BROKE_OFF = late_pattern("eof|closed|reset|bad record mac|decrypt")
 # Of each address but the last to try; the last has the whole limit of the request.
 CONNECT_EACH_S: Final = 5.0
 
@@ -189,3 +196,75 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
             stream=request.stream,
             extensions=extensions,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Unreached:
+    """Why a request had no answer.
+
+    Attributes:
+        sentence: What happened, with the server and the proxy that led there.
+        advice: What to check, or "".
+        may_pass: Another try can help.
+        is_tls: The connection failed in TLS, not over the certificate.
+    """
+
+    sentence: str
+    advice: str = ""
+    may_pass: bool = False
+    is_tls: bool = False
+
+
+def why_unreached(error: BaseException | None, url: str) -> Unreached:
+    """Return why a request to the server at *url* failed with *error*, before an answer."""
+    if isinstance(error, HttpSettingsError):
+        return Unreached(str(error))
+    if isinstance(error, httpx2.TimeoutException):
+        return Unreached(f"no answer from {url}{_through(url)} in time", may_pass=True)
+    why = _reason(error)
+    if isinstance(why, ssl.SSLCertVerificationError):
+        return Unreached(
+            f"the certificate of {url} is not trusted ({why.verify_message})",
+            "check SSL_CERT_FILE, a proxy that inspects TLS, and the clock",
+        )
+    if isinstance(why, ssl.SSLError):
+        fault = (why.reason or str(why)).replace("_", " ").lower()
+        # Else the other side speaks no TLS, or no version or cipher of ours: waiting is useless.
+        is_broken = isinstance(why, ssl.SSLEOFError) or bool(_BROKE_OFF.search(fault))
+        return Unreached(f"no TLS connection to {url} ({fault})", may_pass=is_broken, is_tls=True)
+    reason = _of_system(why) or str(why) or type(why).__name__
+    return Unreached(f"cannot reach {url}{_through(url)} ({reason})", may_pass=True)
+
+
+def _through(url: str) -> str:
+    """Return the words for the proxy, without its password, that leads to *url*, or ""."""
+    try:
+        proxy = proxy_for(url)
+        if not proxy:
+            return ""
+        way = urlsplit(proxy)
+        port = "" if way.port is None else f":{way.port}"
+    except ValueError:  # no address at all, and reported as such
+        return ""
+    return f" through the proxy {way.hostname}{port}"
+
+
+def _reason(error: BaseException | None) -> BaseException | None:
+    """Return the most informative cause of *error*: a TLS error, else a system error."""
+    chain = [error] if error else []
+    while chain and (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
+        # Several addresses were tried: report one of them.
+        chain.append(cause.exceptions[0] if is_group(cause) else cause)
+    of_tls = [each for each in chain if isinstance(each, ssl.SSLError)]
+    of_system = [each for each in chain if _of_system(each)]
+    return next((each for each in (*of_tls, *of_system, *chain) if str(each)), error)
+
+
+def _of_system(error: BaseException | None) -> str:
+    """Return the system's message for *error*, or ""; asyncio words its errors differently."""
+    if not isinstance(error, OSError) or not error.errno:
+        return ""
+    is_number = error.errno > 0  # other numbers are those of name resolution
+    message = (os.strerror(error.errno) if is_number else str(error.strerror)).lower()
+    is_full = error.errno in (errno.EMFILE, errno.ENFILE)
+    return f"{message}; raise the limit of your shell (`ulimit -n`)" if is_full else message

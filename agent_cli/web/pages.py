@@ -18,7 +18,7 @@ import httpx2
 from agent_cli.contracts.errors import ToolError
 from agent_cli.system.addresses import Resolve, are_inside, is_internal_host, resolve
 from agent_cli.system.asked_program import TooMuchOutput, ask_program
-from agent_cli.system.http_requests import CheckedTransport, sent_host
+from agent_cli.system.http_requests import CheckedTransport, sent_host, why_unreached
 from agent_cli.system.records import dataclass
 from agent_cli.version import __version__
 
@@ -165,9 +165,6 @@ class PageRequests:
                 response = await self._followed(address)
         except TimeoutError as error:
             raise ToolError(f"{address.host} did not answer in {LIMIT_S:g} s.") from error
-        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, ImportError, OSError) as error:
-            about = str(error) or type(error).__name__
-            raise ToolError(f"{address.url} cannot be fetched: {about}.") from error
         self._kept[key] = (time.monotonic(), response)
         self._kept.move_to_end(key)
         while len(self._kept) > _KEPT_MAX:
@@ -194,7 +191,19 @@ class PageRequests:
         return addresses
 
     async def _answer(self, address: PageAddress) -> Response | PageAddress:
-        """Return what *address* answers, or where it redirects to."""
+        """Return what *address* answers, or where it redirects to.
+
+        Raises:
+            ToolError: It cannot be asked, or does not answer with a page.
+        """
+        try:
+            return await self._asked(address)
+        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, OSError) as error:
+            raise ToolError(
+                f"{address.url} cannot be fetched: {_fault(error, address)}."
+            ) from error
+
+    async def _asked(self, address: PageAddress) -> Response | PageAddress:
         transport = CheckedTransport(self._check, listens_at=self._listens_at)
         async with (
             httpx2.AsyncClient(transport=transport, timeout=_TIMEOUT) as client,
@@ -218,6 +227,22 @@ class PageRequests:
                 bytes(body[:BYTES_MAX]),
                 is_cut,
             )
+
+
+def _fault(error: Exception, address: PageAddress) -> str:
+    """Return why the request to *address* failed, as a clause."""
+    match error:
+        case httpx2.DecodingError():
+            return "the answer is damaged"
+        case httpx2.ReadError() | httpx2.RemoteProtocolError():
+            return "the connection broke in the answer"
+        case httpx2.ReadTimeout():
+            return "the answer stopped coming"
+        case httpx2.TransportError() | OSError():
+            found = why_unreached(error, f"https://{address.host}")
+            return "; ".join(filter(None, (found.sentence, found.advice)))
+        case _:
+            return str(error) or type(error).__name__
 
 
 _HTML: Final = ("text/html", "application/xhtml+xml")

@@ -1,6 +1,8 @@
 """web_fetch, against an HTTPS server of this machine that stands for servers of the internet."""
 
 import asyncio
+import re
+import socket
 import sys
 import venv
 from collections.abc import Callable, Iterator, Sequence
@@ -212,9 +214,39 @@ async def test_address_that_is_none_fails_before_a_person_is_asked(url: str, fau
 
 
 async def test_certificate_must_be_of_the_name(web: Web) -> None:
-    with pytest.raises(ToolError, match=r"cannot be fetched: .*certificate"):
+    with pytest.raises(ToolError) as failed:
         await fetch(tool_for(web), "https://wrong.example.org/")
+
+    assert re.fullmatch(
+        r"https://wrong\.example\.org/ cannot be fetched: the certificate of"
+        r" https://wrong\.example\.org is not trusted \(Hostname mismatch, [^()]+\); check"
+        r" SSL_CERT_FILE, a proxy that inspects TLS, and the clock\.",
+        str(failed.value),
+    )
     assert web.requests == []
+
+
+async def test_server_that_cannot_be_reached_is_named_with_the_proxy_on_the_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The text was "All connection attempts failed", and the proxy's password is not shown."""
+
+    async def find(_host: str) -> Sequence[str]:
+        return [PUBLIC]
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    requests = PageRequests(find=find, listens_at=lambda _server: ("127.0.0.1", port))
+    for way in ("", f" through the proxy 127.0.0.1:{port}"):
+        if way:
+            monkeypatch.setenv("HTTPS_PROXY", f"http://me:secret@127.0.0.1:{port}")
+        with pytest.raises(ToolError) as failed:
+            await fetch(web_fetch_tool(requests=requests), f"https://{DOCS}/a")
+
+        assert str(failed.value) == (
+            f"https://{DOCS}/a cannot be fetched: cannot reach https://{DOCS}{way}"
+            " (connection refused)."
+        )
 
 
 @pytest.mark.parametrize(
