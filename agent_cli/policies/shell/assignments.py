@@ -36,6 +36,8 @@ _ESCAPE = late_pattern(r'\\([$`"\\])')
 _BLANK = late_pattern(r"\s")
 _NAME = late_pattern(r"[A-Za-z_]\w*", re.ASCII)
 _VALUE = late_pattern(r"\$(?:\{(\w+)(?:\[[^\]]*\])?\}|(\w+))", re.ASCII)
+_LIST = late_pattern(r"\"\$\{(\w+)\[@\]\}\"|\$\{(\w+)\[[@*]\]\}", re.ASCII)
+_TAKE_LISTS = frozenset({"command", "for_statement"})
 _SETS = late_pattern(r"\$\{(\w+):?=", re.ASCII)
 _NUMBER = late_pattern(r"\$(?:[#?$!]|\{#\w+(?:\[[@*]\])?\}|\(\s*seq(?:\s+-?\d+)+\s*\))")
 _FOLDER = late_pattern(r"\$\(\s*pwd\s*\)|`\s*pwd\s*`")
@@ -99,10 +101,10 @@ class Assignments:
             return True
         name = found[1] or found[2]
         words = self._words.get(name)
-        if "[" in found[0]:
-            return False  # it may have no such element
         if not words:
-            return name == "PWD" and words is None
+            return name == "PWD" and words is None and "[" not in found[0]
+        if "[" in found[0] and (name in self._emptied or not _is_list(expansion, words)):
+            return False  # it may have no such element
         at = expansion.start_byte
         if not any(start <= at < end for start, end in self._ranges_of(name, words)):
             return False
@@ -115,6 +117,14 @@ class Assignments:
                 for each in inner
             )
         return self._is_whole.get(name, False)
+
+    def elements(self, word: "Node") -> Sequence["Node"]:
+        """Return the words of the array that *word* surely stands for; () if it is no array."""
+        found = _LIST.fullmatch(source(word))
+        words = (self._words.get(found[1] or found[2]) or ()) if found else ()
+        if not 0 < len(words) <= _TEXTS_MAX:
+            return ()
+        return words if all(map(self.is_assigned_at, outermost(word, EXPANSIONS))) else ()
 
     def may_be_empty(self, expansion: "Node") -> bool:
         """Return whether *expansion* may stand for nothing, although it is assigned there."""
@@ -177,6 +187,16 @@ def composed_words(
                     yield from composed_words(script_in(text), preset, depth + 1)
 
 
+def _is_list(expansion: "Node", words: Sequence["Node"]) -> bool:
+    """Return whether *expansion* becomes a word for each of *words*, which are of one array."""
+    parent = expansion.parent
+    word = parent if parent is not None and parent.type == "string" else expansion
+    is_taken = word.parent is not None and word.parent.type in _TAKE_LISTS
+    arrays = {each.parent.id for each in words if each.parent and each.parent.type == "array"}
+    is_one = len(arrays) == 1 and all(each.parent and each.parent.id in arrays for each in words)
+    return is_taken and is_one and _LIST.fullmatch(source(word)) is not None
+
+
 def _is_run_alone(expansion: "Node") -> bool:
     """Return whether *expansion* runs a command, and is all of a value: that is then empty, too."""
     parent = expansion.parent
@@ -197,6 +217,8 @@ def _range_of(value: "Node") -> tuple[int, int] | None:
     if node is not None and node.type == "for_statement":
         body = node.child_by_field_name("body")
         return (body.start_byte, body.end_byte) if body else None
+    if node is not None and node.type == "array":
+        start, node = node.end_byte, node.parent
     end, is_sure = start, True
     for _ in range(_LEVELS_MAX):
         parent = node.parent if node is not None else None
@@ -267,7 +289,9 @@ def _assignment(node: "Node") -> tuple[str, "list[Node] | None"]:
         return written.partition("[")[0], None
     if value is None:
         return written, []
-    return written, value.named_children if value.type == "array" else [value]
+    if value.type != "array":
+        return written, [value]
+    return written, [each for each in value.named_children if each.type != "comment"]
 
 
 def _filled(command: "Node") -> Iterator[str]:

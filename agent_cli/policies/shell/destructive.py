@@ -214,12 +214,14 @@ def _destruction(name: str, arguments: Reading, root: PurePath, *, moved: bool) 
 
 def _removal(arguments: Reading, root: PurePath, *, moved: bool) -> str | None:
     """Return why `rm` with *arguments* is dangerous; *moved* if the folder is uncertain."""
-    options = [word for word in arguments if word and word.startswith("-")]
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    options = [word for word in arguments[:end] if word and word.startswith("-")]
     recursive = any(
         option.startswith("--r") or (option[1:2] != "-" and {"r", "R"} & set(option))
         for option in options
     )
-    targets = [word for word in arguments if word is None or not word.startswith("-")]
+    targets = [word for word in arguments[:end] if word is None or not word.startswith("-")]
+    targets += arguments[end + 1 :]
     if recursive and any(each is None or moved or is_vital(each, root) for each in targets):
         return "deletes folders that are unclear or outside the workspace"
     return None

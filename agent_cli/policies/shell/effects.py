@@ -314,6 +314,8 @@ def known_effect(name: str, arguments: Sequence[str]) -> Effect | None:
     entries = table.get(name) or table.get(_VERSION.sub("", name)) or []
     if name == "tar" and arguments:  # `tar xf` is `tar -xf`
         arguments = [f"-{arguments[0].removeprefix('-')}", *arguments[1:]]
+    if name == "rm" and "--" in arguments:  # behind it, each word is a file
+        arguments = arguments[: arguments.index("--")]
     operands = [word for word in arguments if not word.startswith("-")]
     fitting = [
         (begin, each)

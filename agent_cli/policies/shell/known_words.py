@@ -85,18 +85,15 @@ def with_known_words(script: str, *, own_temporary: bool) -> Sequence[str]:
         is_folder = name is not None and source(name) in _CHANGE_FOLDER
         needs = name is None or source(name) not in _IGNORE_EMPTY
         for word in node.children_by_field_name("argument"):
-            values = _values(word, known, needs_text=needs)
-            texts: Sequence[str | None] = [
-                _known(each, own_temporary=own_temporary, is_string=word.type == "string")
-                for each in values
-            ]
+            texts = _texts(word, known, needs_text=needs, own_temporary=own_temporary)
             texts = place.after(node, texts) if is_folder and is_sequence else texts
             if texts and None not in texts and texts != [source(word)]:
                 changes.append((word, [each or "" for each in texts]))
     # Words that stand for the same texts change together: mostly, they are one variable.
     choices = [*dict.fromkeys(tuple(texts) for _, texts in changes)]
     count = prod(map(len, choices))
-    if not changes or count > _COMBINATIONS_MAX or count * len(script) > _ALL_CHARS_MAX:
+    chars = len(script) + sum(max(len(each or "") for each in texts) for _, texts in changes)
+    if not changes or count > _COMBINATIONS_MAX or count * chars > _ALL_CHARS_MAX:
         return ()
     return [
         _changed(tree, changes, dict(zip(choices, each, strict=True))) for each in product(*choices)
@@ -170,6 +167,7 @@ class _Place:
         if parent is not None and parent.type == "redirected_statement":
             parent = parent.parent
         in_pipe = parent is not None and parent.type == "pipeline"
+        is_alone = is_alone and " " not in (text or "")
         if not text or in_pipe or not is_alone or text.startswith(("/", "'", _NEW_HERE)):
             self._folder = ".."
             return texts
@@ -190,6 +188,24 @@ def _changed(
             pieces += [text[at : word.start_byte], chosen[tuple(texts)].encode()]
             at = word.end_byte
     return b"".join([*pieces, text[at:]]).decode()
+
+
+def _texts(
+    word: "Node", known: Assignments | None, *, needs_text: bool, own_temporary: bool
+) -> Sequence[str | None]:
+    """Return the texts that may stand in a script for *word*, for an array all of it in one."""
+    elements = known.elements(word) if known else ()
+    if not elements:
+        values = _values(word, known, needs_text=needs_text)
+        is_string = word.type == "string" and word.parent and word.parent.type == "command"
+        return [
+            _known(each, own_temporary=own_temporary, is_string=bool(is_string)) for each in values
+        ]
+    of_each = [
+        _texts(each, known, needs_text=True, own_temporary=own_temporary) for each in elements
+    ]
+    known_ones = [texts[0] for texts in of_each if len(texts) == 1 and texts[0] is not None]
+    return [" ".join(known_ones)] if len(known_ones) == len(elements) else []
 
 
 def _values(word: "Node", known: Assignments | None, *, needs_text: bool) -> Sequence[str]:

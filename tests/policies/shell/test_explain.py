@@ -151,6 +151,7 @@ def test_every_loss_that_asks_is_among_the_parts(script: str, loss: str) -> None
     [
         ("rm -rf a b c", "deletes folders: a, b, c"),
         ("rm -rf a b c d", "deletes folders: a, b, c and 1 more"),
+        ("rm -- -rf", "deletes files"),
         ("git -C sub push", "sends commits to the remote"),
         ("/usr/bin/python3.12 -m pytest -q", "runs a Python module"),
         ("find . -delete", "deletes files"),

@@ -633,6 +633,11 @@ def test_a_long_command_is_judged_in_a_moment(shape: str, length: int, tmp_path:
         "d=build; rm -rf $d*",
         'mkdir -p t && d=t/x && rm -rf "$d"/*',
         'if true; then d=build; rm -rf "$d"/*; fi',
+        'd=(build "dist" src/{a,b} *.o); rm -rf "${d[@]}" && ls',
+        "e=x; d=(build # of the compiler\n $e/y); rm -rf ${d[*]} $d",
+        'd=(build dist); for x in "${d[@]}"; do rm -rf "$x/a"; done',
+        'd=(build); find "${d[@]}" -type f -delete',
+        "rm -- -rf /",
         "find . \\( -name a -o -name b \\) -print0 2>/dev/null | xargs -0 -r rm -rf",
     ],
 )
@@ -816,6 +821,32 @@ def test_deleting_what_is_known_to_lie_in_the_workspace_is_left_to_the_rules(scr
         "RAILS_ENV=test rails db:drop; rm -rf ~",
         "RAILS_ENV=test rails db:drop RAILS_ENV=production",
         'find src -type f | xargs rm -f; find "$t" | xargs rm -f',
+        'd=(build /); rm -rf "${d[@]}"',
+        'd=(a ..); for x in "${d[@]}"; do rm -rf $x; done',
+        'd=(a /); rm -rf "x/${d[@]}"',
+        'd=(a ..); for x in "${d[@]}/x"; do rm -rf $x; done',
+        'd=(x ..); rm -rf "${d[*]}"',
+        'd=(push --force); git "${d[@]}"',
+        'd=(-n); d=(push --force); git "${d[@]}"',
+        'd=(-n); d=(); git push --force "${d[@]}"',
+        'x=-n; x=a; d=("$x"); git push --force "${d[@]}"',
+        'd=(-o -o --dry-run); git push --force "${d[@]}"',
+        'd=("" a); rm -rf "${d[@]}/x"',
+        'd=("$e" a); rm -rf "${d[@]}"',
+        'd=(a); d[1]=/; rm -rf "${d[@]}"',
+        'd=(a); d+=(/); rm -rf "${d[@]}"',
+        'd=([1]=x); rm -rf "$d"/y',
+        'd=(a $(ls)); rm -rf "${d[@]}"',
+        'd=("a /"); rm -rf ${d[@]}',
+        'd=("a /"); s="${d[@]}"; rm -rf $s',
+        'd=(*); rm -rf "${d[@]}"',
+        'd=(a); rm -rf "${d[@]:1}/x"',
+        'd=(a); rm -rf "${d[@]/a//}"',
+        '(d=(a)); rm -rf "${d[@]}"',
+        'rm -rf "${d[@]}"; d=(a)',
+        "d=(a ..); cd b && cd ${d[@]} && rm -rf y",
+        "cd b && cd {a,..} && rm -rf y",
+        "rm -r -- -x/../..",
         'CDPATH=.. cd "" && rm -rf src/*',
         "CDPATH=..; cd home && rm -rf src",
     ],
@@ -850,12 +881,19 @@ def test_deleting_in_the_sandboxs_own_tmp_is_left_to_the_rules(
     assert asks(script)
 
 
-def test_many_values_of_a_variable_are_looked_at_in_a_moment() -> None:
+@pytest.mark.parametrize(
+    "script",
+    [
+        "for d in NAMES; do rm -rf $d; done; " + "echo x; " * 500,
+        "d=(NAMES);" + 'rm -rf "${d[@]}";' * 2_000,
+    ],
+)
+def test_many_values_of_a_variable_are_looked_at_in_a_moment(script: str) -> None:
     """Each value is another script to read."""
     names = " ".join(f"a{number}" for number in range(190))
     before = time.process_time()
 
-    asks(f"for d in {names}; do rm -rf $d; done; {'echo x; ' * 500}")
+    asks(script.replace("NAMES", names))
 
     assert time.process_time() - before < 3
 
