@@ -16,6 +16,7 @@ from agent_cli.batch import RESULT, NotStarted, TaskRun
 from agent_cli.contracts.errors import AgentCliError, ModelError
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.wording import counted
+from agent_cli.system.private_files import sync_file
 from agent_cli.system.records import dataclass, field
 
 REQUESTS_MAX: Final = 10_000
@@ -270,7 +271,7 @@ class ApiEngine:
         try:
             with os.fdopen(os.open(self._journal, _APPENDED, 0o600), "ab", buffering=0) as file:
                 file.write(line.encode() + b"\n")
-                os.fsync(file.fileno())
+                sync_file(file.fileno())
         except OSError as error:
             raise AgentCliError(f"{self._journal} cannot be written: {error.strerror}") from error
 

@@ -36,7 +36,7 @@ from agent_cli.system.authorship import refuse_strangers_link
 from agent_cli.system.fixed_paths import directory_at
 from agent_cli.system.json_text import json_object
 from agent_cli.system.paths import private_dir, real_path
-from agent_cli.system.private_files import release, write_private
+from agent_cli.system.private_files import release, sync_file, write_private
 from agent_cli.system.records import dataclass
 
 RESULTS: Final = "RESULTS.jsonl"
@@ -317,7 +317,7 @@ class BatchFolder:
                 written = file.write(line)
                 if written != len(line):  # or the next line would continue this one
                     file.truncate(size)
-                os.fsync(file.fileno())
+                sync_file(file.fileno())
         except OSError as error:
             raise AgentCliError(f"{path} cannot be written: {error.strerror}") from error
         if written != len(line):

@@ -16,7 +16,7 @@ from pathlib import Path
 from agent_cli.contracts.errors import SessionError
 from agent_cli.session_store.codec import JsonObject
 from agent_cli.system.fixed_paths import write_all
-from agent_cli.system.private_files import release, sync_directory
+from agent_cli.system.private_files import release, sync_directory, sync_file
 from agent_cli.system.records import dataclass
 
 _SUM_CHARS = 32
@@ -140,7 +140,7 @@ class LogFile:
             os.ftruncate(self._descriptor, self._size)
         write_all(self._descriptor, data)
         if sync:
-            os.fsync(self._descriptor)
+            sync_file(self._descriptor)
         self._size += len(data)
         self._last_sum = previous
 

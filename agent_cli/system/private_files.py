@@ -17,6 +17,7 @@ from agent_cli.system.paths import private_dir
 
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_NEVER_SYNCED: Final = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
 _DRAFT: Final = late_pattern(r"\.(.+)\.[0-9a-f]{16}")
 
 
@@ -57,7 +58,7 @@ def replace_content(path: Path, data: bytes, *, mode: int | None = None) -> None
             file.flush()
             if mode is not None:
                 os.fchmod(file.fileno(), mode)
-            os.fsync(file.fileno())
+            sync_file(file.fileno())
         draft.replace(path)
     except BaseException:
         draft.unlink(missing_ok=True)
@@ -79,12 +80,23 @@ def sync_directory(path: Path) -> None:
     """
     descriptor = os.open(path, _FOLDER)
     try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # Some network file systems sync no directories.
-            raise
+        sync_file(descriptor)
     finally:
         os.close(descriptor)
+
+
+def sync_file(descriptor: int) -> None:
+    """Sync an open file or folder, so that it outlives a power failure if its file system can.
+
+    Raises:
+        OSError: It is not synced, although the file system can.
+    """
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # Some network file systems, and some of FUSE, sync no files, or no folders.
+        if error.errno not in _NEVER_SYNCED:
+            raise
 
 
 # Wait for the lock of a file that other processes hold for a moment only.

@@ -126,6 +126,23 @@ def test_line_with_a_valid_checksum_that_is_not_json_is_damage(path: Path) -> No
     assert (damage.number, damage.problem) == (1, "is not JSON although its checksum matches")
 
 
+def test_log_is_written_where_the_file_system_syncs_nothing(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FUSE and 9p: the session could not even start."""
+
+    def refuse(_descriptor: int) -> None:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(os, "fsync", refuse)
+
+    log = LogFile.create(path)
+    log.append([{"a": 1}], sync=True)
+    log.close()
+
+    assert len(read_log(path).records) == 1
+
+
 def test_failed_creation_of_a_log_leaves_no_empty_file(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -169,6 +169,26 @@ def test_atomic_write_keeps_hard_links_together(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_linked", [False, True])
+def test_atomic_write_works_where_the_file_system_syncs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_linked: bool
+) -> None:
+    """FUSE and 9p: `write` and `edit` blamed the path."""
+
+    def refuse(_descriptor: int) -> None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    path = tmp_path / "a"
+    path.write_bytes(OLD)
+    if is_linked:
+        (tmp_path / "b").hardlink_to(path)
+    monkeypatch.setattr(os, "fsync", refuse)
+
+    write_atomic(path, NEW, before=OLD)
+
+    assert path.read_bytes() == NEW
+
+
+@pytest.mark.parametrize("is_linked", [False, True])
 def test_file_changed_in_the_meantime_is_not_overwritten(tmp_path: Path, is_linked: bool) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"by somebody else")

@@ -15,6 +15,7 @@ from typing import BinaryIO
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.system.fixed_paths import directory_at
+from agent_cli.system.private_files import sync_file
 from agent_cli.system.records import dataclass
 from agent_cli.system.temporary_files import is_temporary_name, noted, temporary_name
 from agent_cli_tools.textio import failure
@@ -79,7 +80,7 @@ class _Slot:
             self._exchange(data, before, claim)
             # Makes the new name survive a power failure, where the file system supports that.
             with contextlib.suppress(OSError):
-                os.fsync(listing)
+                sync_file(listing)
 
     def _exchange(self, data: bytes, before: bytes | None, claim: Callable[[], None]) -> None:
         like = self if before is not None else None
@@ -195,7 +196,7 @@ def _fill(file: BinaryIO, data: bytes, like: _Slot | None) -> None:
     if like is not None:
         with os.fdopen(like._open(os.O_RDONLY), "rb") as original:
             _copy_attributes(original.fileno(), file.fileno())
-    os.fsync(file.fileno())
+    sync_file(file.fileno())
 
 
 def _copy_attributes(source: int, target: int) -> None:
@@ -224,4 +225,4 @@ def _overwrite(file: BinaryIO, data: bytes) -> None:
     while written < len(data):
         written += file.write(data[written:])
     file.truncate()
-    os.fsync(file.fileno())
+    sync_file(file.fileno())

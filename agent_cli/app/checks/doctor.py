@@ -46,6 +46,7 @@ from agent_cli.sandbox.report import Report
 from agent_cli.settings.environment import OPTIONAL_SECRETS
 from agent_cli.system import paths
 from agent_cli.system.loading import load
+from agent_cli.system.private_files import sync_file
 from agent_cli.system.programs import find_program
 from agent_cli.system.redaction import Redactor
 from agent_cli.trust.store import acting_files
@@ -197,7 +198,7 @@ def _writable(name: str, folder: Path) -> Check:
         with tempfile.TemporaryFile(dir=nearest) as file:
             file.write(bytes(_TRIED_BYTES))
             file.flush()
-            os.fsync(file.fileno())
+            sync_file(file.fileno())
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             way_out = "free space on its disk"
