@@ -40,13 +40,15 @@ def test_diff_of_a_new_file_has_only_added_lines() -> None:
     assert diff("", "a\nb\n").text == "@@ -0,0 +1,2 @@\n+a\n+b"
 
 
-def test_diff_splits_lines_only_at_line_endings_editors_use() -> None:
+def test_diff_splits_lines_where_read_does() -> None:
     """Python splits at more characters, so the line numbers differed from the file's."""
     before = "a\x0cb\u2028c\x85\x1cd\n\u2029e\r\nold\rlast"
 
     found = diff(before, before.replace("old", "new"))
 
-    assert found.text == ("@@ -1,4 +1,4 @@\n a\x0cb\u2028c\x85\x1cd\n \u2029e\n-old\n+new\n last")
+    assert found.text == (
+        "@@ -1,3 +1,3 @@\n a\x0cb\u2028c\x85\x1cd\n \u2029e\n-old\rlast\n+new\rlast"
+    )
     assert (found.added, found.removed, found.first, found.last) == (1, 1, 3, 3)
 
 

@@ -45,6 +45,28 @@ async def test_edit_keeps_every_other_byte_of_the_file(
     assert path.read_bytes() == expected
 
 
+async def test_edit_counts_the_lines_that_read_counts(tools: Tools) -> None:
+    """Of bare CR, as old Macs ended lines, `edit` made lines of its own."""
+    tools.file("a", b"one\rtwo\rthree")
+
+    shown = await tools.text("read", path="a")
+    edited = await tools.text("edit", path="a", edits=one("two", "2"))
+
+    assert (shown.count("\t"), edited) == (1, "a: 1 edit, line 1 changed (+1 −1).")
+
+
+@pytest.mark.parametrize(
+    ("old", "advice"), [("", "Create it with write."), ("a", "Find it with glob.")]
+)
+async def test_edit_that_would_create_a_file_names_write(
+    tools: Tools, old: str, advice: str
+) -> None:
+    """Other programs create a file so, and glob finds none."""
+    refusal = await tools.error("edit", path="new", edits=one(old, "b"))
+
+    assert refusal == f"new does not exist. {advice}"
+
+
 async def test_only_ascii_is_added_to_a_file_of_unknown_encoding(tools: Tools) -> None:
     """The model is told how to add other letters; the bytes of the file stay as they are."""
     raw = "# 日本語のテスト\nx = 1\n".encode("shift_jis")

@@ -72,11 +72,11 @@ def diff(before: str, after: str, *, lines_max: int | None = _SHOWN_LINES_MAX) -
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the lines of *text* with their endings: LF, CRLF and CR as in editors.
+    """Return the lines of *text* with their endings, LF or CRLF, as `read` and git count them.
 
     `str.splitlines` also splits at U+2028 and form feeds, which occur within lines of source.
     """
-    return list(StringIO(text, newline=""))
+    return list(StringIO(text, newline="\n"))
 
 
 def _range(start: int, end: int) -> str:

@@ -92,7 +92,7 @@ def _edit(
     path = workspace.resolve(params.path, to_write=True)
     context.require_decided(str(path))
     shown = workspace.shown(path)
-    raw = _read(workspace, path)
+    raw = _read(workspace, path, params.edits)
     known = workspace.seen.knows(path, raw)
     change = _change(workspace, params, path, raw, known=known)
     before, requested, edited = change.before, change.requested, change.edited
@@ -119,7 +119,7 @@ def _foresee(
     path = workspace.resolve(params.path, to_write=True)
     context.require_decided(str(path))
     earlier = contents.get(str(path))
-    raw = _read(workspace, path) if earlier is None else earlier
+    raw = _read(workspace, path, params.edits) if earlier is None else earlier
     known = earlier is not None or workspace.seen.knows(path, raw)
     contents[str(path)] = _change(workspace, params, path, raw, known=known).data
 
@@ -168,9 +168,11 @@ def _quote_json(book: Notebook, requested: "Sequence[Edit]") -> bool:
     return in_json and any(edit.old not in book.text for edit in requested)
 
 
-def _read(workspace: "Workspace", path: Path) -> bytes:
+def _read(workspace: "Workspace", path: Path, edits: Sequence[OneEdit]) -> bytes:
     shown = workspace.shown(path)
     if not path.exists():
+        if not any(edit.old for edit in edits):  # so a new file is meant
+            raise ToolError(f"{shown} does not exist. Create it with write.")
         raise workspace.missing(path)
     raw = workspace.open_files.content(path, read_to_change(path, shown))
     if looks_binary(raw):
