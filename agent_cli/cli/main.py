@@ -1,6 +1,7 @@
 """The command line: choose the command, return the exit code. Imports little."""
 
 import errno
+import fcntl
 import os
 import signal
 import sys
@@ -33,7 +34,15 @@ _OPEN_FILES_MIN: Final = 32
 
 def run(argv: Sequence[str]) -> int:
     """Run *argv* and return the exit code; a failure is one sentence on stderr."""
-    _ready_streams()
+    try:
+        _ready_streams()
+    except FileNotFoundError as error:  # a chroot without /dev
+        return _complain(
+            AgentCliError(
+                f"{error.filename} is missing, and one of stdin, stdout and stderr is closed: mount"
+                " /dev here, or open all three"
+            )
+        )
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         # A byte that a C locale cannot show must not end the program.
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # TextIO lacks it
@@ -112,19 +121,30 @@ def _unwritten(error: OSError) -> int:
 
 
 def _ready_streams() -> None:
-    """Make the standard streams open and blocking, as reads and prints expect.
+    """Make the standard streams open, in their direction, and blocking, as reads and prints expect.
 
     With one closed by the caller (`>&-`), the next file would get its number. A caller such as Node
     may share a pipe that never waits: a read of it is empty, and a write fails once it is full.
     """
-    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
-        pass
-    os.close(descriptor)
     for each in range(_STDERR + 1):
+        if not _is_open(each):
+            empty = os.open(os.devnull, os.O_RDWR)
+            os.dup2(empty, each)
+            if empty != each:
+                os.close(empty)
         os.set_blocking(each, True)
     sys.stdin = sys.stdin or os.fdopen(0)
     sys.stdout = sys.stdout or os.fdopen(1, "w")
     sys.stderr = sys.stderr or os.fdopen(_STDERR, "w")
+
+
+def _is_open(stream: int) -> bool:
+    """Return whether the standard *stream* can be read, if it is the input, or else written."""
+    try:
+        access = fcntl.fcntl(stream, fcntl.F_GETFL) & os.O_ACCMODE
+    except OSError:
+        return False
+    return access != (os.O_WRONLY if stream == 0 else os.O_RDONLY)
 
 
 def _run(arguments: Arguments) -> int:

@@ -1,5 +1,6 @@
 """The outermost frame of the command line: failing streams, files and directories."""
 
+import errno
 import fcntl
 import io
 import json
@@ -35,6 +36,25 @@ def test_closed_stdout_is_no_error(
         exit_code = run(["--help"])
 
     assert (exit_code, capsys.readouterr().err) == (141, "")
+
+
+def test_closed_streams_without_a_dev_null_are_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A chroot with no /dev ended in a traceback, even with all three streams open."""
+
+    def is_closed(_descriptor: int, _command: int) -> int:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+    with open(os.devnull) as stdin:  # noqa: PTH123 - as the interpreter opens it
+        monkeypatch.setattr(sys, "stdin", stdin)
+        monkeypatch.setattr(os, "devnull", f"{tmp_path}/null")
+        as_they_are = run(["--version"])
+        monkeypatch.setattr(fcntl, "fcntl", is_closed)
+        closed = run(["--version"])
+
+    assert (as_they_are, closed) == (0, 1)
+    assert f"{tmp_path}/null is missing" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux sets the size of a pipe")

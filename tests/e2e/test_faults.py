@@ -177,19 +177,21 @@ def test_max_tokens_refusal_and_stop_sequence_are_each_handled() -> None:
 
 
 @pytest.mark.parametrize(
-    ("streams", "code", "complaint"),
+    ("line", "code", "complaint"),
     [
-        (">/dev/full", 1, "agent-cli: the disk is full: the answer cannot be written\n"),
-        ("<&- >&-", 0, ""),
-        ("2>&- >/dev/null", 0, ""),
+        ("--help >/dev/full", 1, "agent-cli: the disk is full: the answer cannot be written\n"),
+        ("--help <&- >&-", 0, ""),
+        ("--help 2>&- >/dev/null", 0, ""),
+        ("--help </dev/null 1</dev/null", 0, ""),
+        ("mcp serve 0>/dev/null", 0, ""),
     ],
 )
 def test_full_disk_or_closed_streams_cause_no_traceback(
-    streams: str, code: int, complaint: str
+    line: str, code: int, complaint: str
 ) -> None:
     """This happens under cron, in services, and with output redirected to a file."""
     run = subprocess.run(
-        ["/bin/sh", "-c", f"{AGENT_CLI} --help {streams}"],
+        ["/bin/sh", "-c", f"{AGENT_CLI} {line}"],
         capture_output=True,
         text=True,
         check=False,
