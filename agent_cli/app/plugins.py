@@ -156,11 +156,10 @@ def output_styles(startup: StartupContext, warn: Callable[[str], None]) -> Outpu
         styles, problems = find_styles([*own, *(project if startup.trusted else ())])
         for problem in problems:
             warn_once(problem)  # completion asks at each key
-        if not startup.objection():  # asked after reading
-            return styles
-        return {name: style for name, style in styles.items() if style.source != "project"}
+        return styles
 
-    return OutputStyles(find, startup.loaded.settings.output_style, warn=warn)
+    name = startup.loaded.settings.output_style
+    return OutputStyles(find, name, warn=warn, objection=startup.objection)
 
 
 def _instructions(

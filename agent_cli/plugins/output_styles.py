@@ -80,15 +80,23 @@ Find = Callable[[], Mapping[str, OutputStyle]]
 class OutputStyles:
     """A `prepare` contributor: the active output style, and the available ones."""
 
-    def __init__(self, find: Find, name: str, *, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        find: Find,
+        name: str,
+        *,
+        warn: Callable[[str], None],
+        objection: Callable[[], str] = lambda: "",
+    ) -> None:
         """Use the style *name*; if it is unknown, *warn* the user and use the default.
 
         Args:
             find: Returns the available styles, by name in lowercase; reads files.
             name: The name of the initial style.
             warn: Receives a sentence for the user.
+            objection: Returns why no style of the project may be used, or "".
         """
-        self._find = find
+        self._find, self._objection = find, objection
         self._style: OutputStyle | None = None
         try:
             self.use(name)
@@ -102,23 +110,34 @@ class OutputStyles:
 
     def names(self) -> dict[str, str]:
         """Return the names of all styles, each with its purpose."""
-        found = {style.name: style.description or style.source for style in self._find().values()}
+        styles, _ = self._styles()
+        found = {style.name: style.description or style.source for style in styles.values()}
         return {DEFAULT: "brief and exact", **found}
 
     def use(self, name: str) -> None:
         """Use the style *name* from the next request on.
 
         Raises:
-            UsageError: There is no such style.
+            UsageError: There is no such style, or it may not be used.
         """
         if name.lower() == DEFAULT:
             self._style = None
             return
-        found = self._find()
+        found, refused = self._styles()
+        if why := refused.get(name.lower()):
+            raise UsageError(f"output style {one_line(name)} is not used: {why}")
         if name.lower() not in found:
             known = ", ".join([DEFAULT, *(style.name for style in found.values())])
             raise UsageError(f"there is no output style {one_line(name)}; there are: {known}")
         self._style = found[name.lower()]
+
+    def _styles(self) -> tuple[Mapping[str, OutputStyle], Mapping[str, str]]:
+        """Return the styles that may be used, and why each other one may not, by name."""
+        found = self._find()
+        why = self._objection()  # asked after reading
+        refused = [name for name, style in found.items() if why and style.source == "project"]
+        allowed = {name: style for name, style in found.items() if name not in refused}
+        return allowed, dict.fromkeys(refused, why)
 
     def __call__(self, turn: Turn) -> None:
         """Send the conversation's first style; tell the model of a change."""

@@ -174,7 +174,9 @@ def test_change_during_a_session_revokes_only_what_changed() -> None:
     edit_guard(WORKSPACE)
 
     assert (bool(added[0]), added[1]) == (True, "")
-    assert "trusted files of this workspace changed" in found.guard_objection()
+    assert "changed; run `agent-cli trust`" in found.guard_objection()
+    TrustStore.of_user().trust(WORKSPACE.resolve())
+    assert (found.objection(), found.guard_objection()) == ("", "")
 
 
 def by_pull(change: Callable[[Path], None]) -> Path:
