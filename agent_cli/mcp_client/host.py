@@ -126,7 +126,7 @@ def sampling(
     Args:
         stream: Asks the model, and counts what that costs.
         model: The model to ask; the server's preference is ignored.
-        allow: Shows the request to the user; False refuses it.
+        allow: Shows the request to the user; False refuses it. Raises `ToolError` if there is none.
         check_budget: Raises `LimitReached` when the budget is used up.
     """
 

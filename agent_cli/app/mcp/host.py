@@ -136,7 +136,7 @@ class ServerHost:
 
     async def _allow(self, request: "SamplingRequest") -> bool:
         if self.dialogs is None:
-            return False
+            raise ToolError("there is no user to ask whether the server may ask the model")
         return await self.dialogs.allow_sampling(request, model=self._model.id)
 
     def _check_budget(self) -> None:

@@ -20,6 +20,7 @@ from agent_cli.app.mcp.servers import Servers, marked_instructions
 from agent_cli.app.sessions import Sessions
 from agent_cli.app.startup import start
 from agent_cli.contracts.dialogs import Action, Filled, Form
+from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import Event, UsageChanged
 from agent_cli.contracts.found_tools import CALL_FOUND, added_by
 from agent_cli.contracts.servers import SamplingRequest
@@ -362,6 +363,28 @@ def test_new_conversation_does_not_bear_the_cost_of_earlier_sampling() -> None:
     host._spent(Usage(1, 1))
 
     assert (agent.conversation.usage, events) == (Usage(), [])
+
+
+async def test_server_is_not_told_that_a_user_refused_who_was_not_asked() -> None:
+    """In `mcp serve`, which offers sampling and has no dialogs."""
+    agent = Agent(LoopConfig(model=MODEL, stream_fn=ScriptedModel(says("ok"))))
+    begun = start(parse_arguments(()), may_ask=False)
+    host = ServerHost(
+        begun,
+        stream=ScriptedModel(),
+        model=MODEL,
+        check_budget=lambda: None,
+        agent=lambda: agent,
+        sessions=lambda: Sessions(begun, agent, agent.publish),
+        directories=tuple,
+        publish=agent.publish,
+    )
+    sample = host.as_host(one_shot=False).sample
+    await agent.prompt("go")
+
+    assert sample is not None
+    with pytest.raises(ToolError, match="there is no user to ask"):
+        await sample(SamplingRequest(server="inner", messages=()))
 
 
 async def test_sampling_by_a_server_cannot_exceed_the_cost_limit_of_the_run(full_url: str) -> None:
