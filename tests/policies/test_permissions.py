@@ -30,6 +30,7 @@ from tests.tables import each_row
 
 READ = replace(tool("read", returns("text")), changes=False)
 GREP = replace(tool("grep", returns("text")), changes=False)
+GLOB = replace(tool("glob", returns("names")), changes=False)
 EDIT = tool("edit", returns("done"), writes=lambda params: [params["path"]])
 BASH = tool("bash", returns("done"))
 REMOTE = tool("mcp__github__create_issue", returns("done"))
@@ -425,6 +426,21 @@ def test_file_denied_to_read_is_not_shown_by_commands_or_searches(tmp_path: Path
     assert runs(permissions, "cat plans/next.txt") is Deny
     (tmp_path / "plans" / "next.txt").unlink()
     assert decide(permissions, GREP, pattern="x") is Allow
+
+
+def test_rule_that_denies_reading_files_keeps_no_names(tmp_path: Path) -> None:
+    """docs/permissions.md: only a rule for the folder itself denies to list it."""
+    (tmp_path / "plans").mkdir()
+    (tmp_path / "plans" / "next.txt").write_text("x")
+    files, folder = (
+        Permissions(reach(tmp_path), rules=rule_set(deny=[rule]))
+        for rule in ("read(plans/**)", "read(plans)")
+    )
+
+    for tool_ in (GLOB, READ):
+        assert decide(files, tool_, pattern="*", path="plans") is Allow
+        assert decide(folder, tool_, pattern="*", path="plans") is Deny
+    assert decide(folder, GLOB, pattern="**") is Allow
 
 
 @pytest.mark.parametrize(
