@@ -4,7 +4,7 @@ The flows without a browser sign in by themselves: with a workload token, or wit
 the user at the company's identity provider.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from http import HTTPStatus
@@ -27,8 +27,16 @@ from mcp.client.auth.utils import extract_field_from_www_auth, issuers_match
 from mcp.shared.auth import JWT_BEARER_GRANT_TYPE
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 
-from agent_cli.mcp_client.config import OAuth, is_header
-from agent_cli.mcp_client.reasons import NO_SIGN_IN, SignInUnavailable, sign_in_refusal
+from agent_cli.mcp_client.config import OAuth
+from agent_cli.mcp_client.reasons import (
+    NO_SIGN_IN,
+    OTHER_ISSUERS,
+    SignInUnavailable,
+    missing_scope,
+    sign_in_refusal,
+    without_metadata,
+    without_scope,
+)
 from agent_cli.mcp_client.token_storage import (
     Renewal,
     Renewed,
@@ -44,7 +52,6 @@ _TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
 _ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"
 _ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
 _WELL_KNOWN = "/.well-known/"
-_NO_SCOPE = "insufficient_scope"
 _TOKEN_LIMIT_S = 30.0
 _RENEWALS_MAX = 2
 """Another process's token may have expired as well; a refreshed one is not refreshed again."""
@@ -90,6 +97,7 @@ class ConcurrentFlow(OAuthClientProvider):
     is_attended: bool = True
     is_asked_for: bool = False
     _is_unneeded: bool = False
+    _others: Sequence[str] = ()  # authorization servers that the server names, and that are unused
 
     def use_resource(self, resource: str) -> None:
         """Ask for tokens for *resource*, whatever the server names; "" names none."""
@@ -109,7 +117,7 @@ class ConcurrentFlow(OAuthClientProvider):
         self._add_auth_header(request)
         is_asked_for, self.is_asked_for = self.is_asked_for, False
         if is_asked_for and used and self.storage.record.missing_scope:
-            response = _without_scope(request, self.storage.record.missing_scope)
+            response = without_scope(request, self.storage.record.missing_scope)
         else:
             response = yield request
         for _ in range(_RENEWALS_MAX):
@@ -137,6 +145,7 @@ class ConcurrentFlow(OAuthClientProvider):
                 while outgoing is not request:
                     if is_unneeded and outgoing.method == "POST" and not self._has_metadata:
                         break
+                    self._require_metadata(outgoing)
                     outgoing = await flow.asend(await self._mended((yield outgoing)))
         except _Unneeded:
             pass
@@ -160,7 +169,7 @@ class ConcurrentFlow(OAuthClientProvider):
                 return None
             response = httpx2.Response(HTTPStatus.UNAUTHORIZED, request=response.request)
         elif not self.is_attended:
-            missing = _missing_scope(response)
+            missing = missing_scope(response)
             if missing is not None or response.status_code == HTTPStatus.UNAUTHORIZED:
                 await self.storage.note_refusal(used, missing or "")
             if missing is not None:
@@ -184,6 +193,17 @@ class ConcurrentFlow(OAuthClientProvider):
     def _has_metadata(self) -> bool:
         found = self.context.protected_resource_metadata or self.context.oauth_metadata
         return found is not None
+
+    def _require_metadata(self, outgoing: httpx2.Request | None = None) -> None:
+        """Refuse to sign in at the MCP server itself, as the SDK does, if it names others for that.
+
+        Metadata may still be read; if *outgoing*, which asks for some, fails, it says who is left.
+        """
+        if not self._others or self.context.oauth_metadata:
+            return
+        if outgoing is None or outgoing.method == "POST":
+            raise without_metadata(self.context.auth_server_url or "", self._others)
+        outgoing.extensions[OTHER_ISSUERS] = self._others
 
     async def _mended(self, response: httpx2.Response) -> httpx2.Response:
         """Return metadata of an authorization server without faults that the SDK stops at.
@@ -232,25 +252,6 @@ def _name_first(response: httpx2.Response, field: str, value: str) -> None:
     response.headers["www-authenticate"] = f'Bearer {field}="{value}", {named}'
 
 
-def _missing_scope(response: httpx2.Response) -> str | None:
-    """Return the scope that a request was refused for, "" for an unnamed one, None for no scope.
-
-    Source: RFC 6750 section 3.1, and RFC 6749 section 3.3 for the characters.
-    """
-    is_forbidden = response.status_code == HTTPStatus.FORBIDDEN
-    if not is_forbidden or extract_field_from_www_auth(response, "error") != _NO_SCOPE:
-        return None
-    scope = (extract_field_from_www_auth(response, "scope") or "").strip('"')
-    return scope if is_header("scope", scope) else ""
-
-
-def _without_scope(request: httpx2.Request, scope: str) -> httpx2.Response:
-    """Return the refusal of an earlier request, for lack of *scope*, as an answer to *request*."""
-    challenge = f'Bearer error="{_NO_SCOPE}", scope="{scope}"'
-    headers = {"www-authenticate": challenge}
-    return httpx2.Response(HTTPStatus.FORBIDDEN, headers=headers, request=request)
-
-
 class BrowserFlow(ConcurrentFlow):
     """The flow with a browser, which is opened only if a refresh token does not help.
 
@@ -262,11 +263,14 @@ class BrowserFlow(ConcurrentFlow):
 
     def _select_authorization_server(self, advertised: list[str]) -> str:
         named = (each for each in advertised if _is_same(each, self.issuer))
-        return next(named, advertised[0])
+        chosen = next(named, advertised[0])
+        self._others = [each for each in advertised if each != chosen]
+        return chosen
 
     async def _perform_authorization_code_grant(self) -> tuple[str, str]:
         if self._is_unneeded and not self._has_metadata:
             raise _Unneeded  # with a configured or stored client, nothing is registered before
+        self._require_metadata()
         # Source: MCP 2025-11-25, authorization, code protection: clients must refuse without PKCE.
         metadata = self.context.oauth_metadata
         if metadata and "S256" not in (metadata.code_challenge_methods_supported or ()):

@@ -1,19 +1,20 @@
 """Reasons for failed connections and calls, as sentences a person or the model can act on."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
 import httpx2
 from mcp import MCPError
 from mcp.client.auth import OAuthFlowError, OAuthRegistrationError
+from mcp.client.auth.utils import extract_field_from_www_auth
 from pydantic import ValidationError
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.input_faults import fault_line
-from agent_cli.contracts.wording import printable, requested_duration
-from agent_cli.mcp_client.config import ServerConfig
+from agent_cli.contracts.wording import first_named, printable, requested_duration
+from agent_cli.mcp_client.config import ServerConfig, is_header
 from agent_cli.system.http_requests import HttpSettingsError
 from agent_cli.system.json_text import json_object
 from agent_cli.system.logger import logger
@@ -45,6 +46,9 @@ NO_ANSWER = -32092
 NO_SIGN_IN = (401, 403)
 """HTTP: not signed in, or without permission."""
 
+_NO_SCOPE = "insufficient_scope"
+"""The error of a request that the sign-in does not cover."""
+
 _CLOSED = (CONNECTION_CLOSED, "Connection closed")
 """The SDK's message for a stream that ended."""
 _INVALID_REQUEST = -32600
@@ -74,6 +78,10 @@ _UNREACHED = (
 _OWN_CLIENT = (
     "register a client with that service yourself, and set the server's oauth.client_id to its id"
 )
+OTHER_ISSUERS = "agent_cli.other_issuers"
+"""The extension of a request with the authorization servers that the sign-in could use instead."""
+
+_ISSUERS_MAX = 3
 _OTHER_WAY = '; correct its url, or its type: "http", or "sse" for older servers'
 
 
@@ -155,13 +163,36 @@ def why_not_connected(
         case httpx2.ConnectError():
             other = _other_host(config, cause)
             there = f"{where} leads to {other}, and nothing answers there" if other else ""
-            return f"{there or f'nothing answers at {where}'} ({error_line(cause)})"
+            why = f"{there or f'nothing answers at {where}'} ({error_line(cause)})"
+            return f"{why}{_other_issuers(_others(cause))}"
         case httpx2.UnsupportedProtocol() | httpx2.InvalidURL():
             return f"{where} is not a web address; begin it with http:// or https://"
         case httpx2.TransportError():
-            return f"{where}: {failed_request(cause)[1]}"
+            return f"{where}: {failed_request(cause)[1]}{_other_issuers(_others(cause))}"
         case _:
             return error_line(cause)
+
+
+def _other_issuers(named: Sequence[str]) -> str:
+    """Return advice to use another of the authorization servers that a server *named*, if any."""
+    if not named:
+        return ""
+    others = first_named([*map(printable, named)], _ISSUERS_MAX)
+    return f"; set the server's oauth.issuer to another one that it names: {others}"
+
+
+def without_metadata(issuer: str, others: Sequence[str]) -> SignInUnavailable:
+    """Return the error of a sign-in at *issuer*, which offers no metadata."""
+    what = f"its authorization server {printable(issuer)} offers no metadata"
+    return SignInUnavailable(f"{what}{_other_issuers(others)}")
+
+
+def _others(error: httpx2.RequestError) -> Sequence[str]:
+    try:
+        named: Sequence[str] = error.request.extensions.get(OTHER_ISSUERS, ())
+    except RuntimeError:  # it is not known
+        return ()
+    return named
 
 
 def _other_host(config: ServerConfig, error: httpx2.RequestError) -> str:
@@ -194,6 +225,25 @@ def _how_to_sign_in(config: ServerConfig, failed: OAuthFlowError | None = None) 
     if isinstance(failed, OAuthRegistrationError):
         return _OWN_CLIENT
     return f"sign in with /mcp login {config.name} (in a shell: agent-cli mcp login {config.name})"
+
+
+def missing_scope(response: httpx2.Response) -> str | None:
+    """Return the scope that a request was refused for, "" for an unnamed one, None for no scope.
+
+    Source: RFC 6750 section 3.1, and RFC 6749 section 3.3 for the characters.
+    """
+    is_forbidden = response.status_code == HTTPStatus.FORBIDDEN
+    if not is_forbidden or extract_field_from_www_auth(response, "error") != _NO_SCOPE:
+        return None
+    scope = (extract_field_from_www_auth(response, "scope") or "").strip('"')
+    return scope if is_header("scope", scope) else ""
+
+
+def without_scope(request: httpx2.Request, scope: str) -> httpx2.Response:
+    """Return the refusal of an earlier request, for lack of *scope*, as an answer to *request*."""
+    challenge = f'Bearer error="{_NO_SCOPE}", scope="{scope}"'
+    headers = {"www-authenticate": challenge}
+    return httpx2.Response(HTTPStatus.FORBIDDEN, headers=headers, request=request)
 
 
 def needs_sign_in(error: BaseException) -> bool:

@@ -583,9 +583,27 @@ async def test_configured_issuer_is_used_of_those_that_the_server_names(
 
     assert first.reason == (
         f"MCP server 'web' did not start: {web.url} leads to http://127.0.0.1:9, and nothing"
-        " answers there (All connection attempts failed)"
+        " answers there (All connection attempts failed);"
+        f" set the server's oauth.issuer to another one that it names: {web.base}"
     )
     assert configured.phase is ServerPhase.READY
+
+
+@pytest.mark.parametrize("oauth", [OAuth(), OAuth(client_id="known")])
+async def test_authorization_server_without_metadata_is_not_replaced_by_the_server_itself(
+    web: SignInServer, host: Host, oauth: OAuth
+) -> None:
+    """Where the server names several: the sign-in went on at the wrong one, and "iss" failed."""
+    web.issuers = [f"{web.base}/gone", web.base]
+    async with running(replace(config_of(web), oauth=oauth), host) as servers:
+        state = await servers.login("web", request_browser())
+
+    assert state.reason == (
+        f"MCP server 'web' did not start: {web.url}: its authorization server {web.base}/gone"
+        f" offers no metadata; set the server's oauth.issuer to another one that it names:"
+        f" {web.base}"
+    )
+    assert "authorize" not in web.log
 
 
 async def test_metadata_of_another_issuer_is_refused(web: SignInServer, host: Host) -> None:
