@@ -166,7 +166,7 @@ class SecretIndex:
         self._is_changed, refused = False, {*self._refused}
         if self._watch is not None:
             self._watch.collect()
-        if self._has_missed or not self._known:
+        if self._has_missed or not 0 < len(self._known) <= self._directories_max:
             self._search()
         else:
             self._update()

@@ -56,7 +56,7 @@ async def test_edit_counts_the_lines_that_read_counts(tools: Tools) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "advice"), [("", "Create it with write."), ("a", "Find it with glob.")]
+    ("old", "advice"), [("", "Use write to create it."), ("a", "Find it with glob.")]
 )
 async def test_edit_that_would_create_a_file_names_write(
     tools: Tools, old: str, advice: str

@@ -172,7 +172,7 @@ def _read(workspace: "Workspace", path: Path, edits: Sequence[OneEdit]) -> bytes
     shown = workspace.shown(path)
     if not path.exists():
         if not any(edit.old for edit in edits):  # so a new file is meant
-            raise ToolError(f"{shown} does not exist. Create it with write.")
+            raise ToolError(f"{shown} does not exist. Use write to create it.")
         raise workspace.missing(path)
     raw = workspace.open_files.content(path, read_to_change(path, shown))
     if looks_binary(raw):
