@@ -10,7 +10,7 @@ import shutil
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.git import GitError, run_git, status_rows
@@ -70,8 +70,8 @@ def main_repository_of(folder: Path) -> Path:
     Raises:
         GitError: It is in none.
     """
-    first = _line(folder, "worktree", "list", "--porcelain").partition("\n")[0]
-    return Path(first.removeprefix("worktree "))
+    listed = _worktree(folder, "list", "--porcelain", limit_s=_QUESTION_LIMIT_S)
+    return Path(os.fsdecode(listed).partition("\n")[0].removeprefix("worktree "))
 
 
 def counterpart_of(folder: Path) -> Path | None:
@@ -191,20 +191,13 @@ def add_worktree(repository: Path, path: Path, commit: str, *, branch: str = "")
     path.parent.mkdir(parents=True, exist_ok=True)
     where = ("-b", branch) if branch else ("--detach",)
     made = Worktree(path, repository, commit)
-    for is_last in (*[False] * _RACES_MAX, True):
-        try:
-            run_git(
-                repository,
-                *("worktree", "add", "--quiet", *where, str(path), commit),
-                limit_s=_CHECKOUT_LIMIT_S,
-                variables={"LC_ALL": "C"},
-            )
-            break
-        except GitError as error:
-            is_race = _LOST_RACE.search(str(error)) is not None
-            remove_worktree(made, branch=branch if is_race else "")
-            if is_last or not is_race:
-                raise
+
+    added = ("add", "--quiet", *where, str(path), commit)
+
+    def clean(*, is_race: bool) -> None:
+        remove_worktree(made, branch=branch if is_race else "")
+
+    _worktree(repository, *added, limit_s=_CHECKOUT_LIMIT_S, clean=clean)
     return made
 
 
@@ -301,16 +294,37 @@ def work_in(worktree: Worktree) -> Work:
 def remove_worktree(worktree: Worktree, *, branch: str = "") -> None:
     """Remove *worktree* with all its files, even if its folder is gone, and *branch*."""
     try:
-        run_git(
-            worktree.repository,
-            *("worktree", "remove", "--force", "--force", str(worktree.path)),
-            limit_s=_CHECKOUT_LIMIT_S,
-        )
+        removed = ("remove", "--force", "--force", str(worktree.path))
+        _worktree(worktree.repository, *removed, limit_s=_CHECKOUT_LIMIT_S)
     except GitError:  # it was damaged, or never created
         remove_tree(worktree.path)
     if branch:
         with suppress(GitError):  # a leftover branch does no harm
             run_git(worktree.repository, "branch", "-D", branch, limit_s=_QUESTION_LIMIT_S)
+
+
+class _Clean(Protocol):
+    def __call__(self, *, is_race: bool) -> None: ...
+
+
+def _worktree(
+    folder: Path,
+    *arguments: str,
+    limit_s: float,
+    clean: "_Clean | None" = None,
+) -> bytes:
+    """Run `git worktree`, again where another program made or removed a worktree just then."""
+    for is_last in (*[False] * _RACES_MAX, True):
+        try:
+            variables = {"LC_ALL": "C"}
+            return run_git(folder, "worktree", *arguments, limit_s=limit_s, variables=variables)
+        except GitError as error:
+            is_race = _LOST_RACE.search(str(error)) is not None
+            if clean is not None:
+                clean(is_race=is_race)
+            if is_last or not is_race:
+                raise
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _line(folder: Path, *arguments: str) -> str:

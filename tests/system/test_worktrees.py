@@ -16,6 +16,7 @@ from agent_cli.system.worktrees import (
     commit_of,
     is_clone_of,
     is_untouched,
+    main_repository_of,
     remove_worktree,
     repository_of,
 )
@@ -23,7 +24,7 @@ from agent_cli.system.worktrees import (
 LONG_AGO_S = 1_700_000_000
 LOSES_ONE_RACE = """#!/bin/sh
 if [ ! -e "$0.lost" ]; then
-    case "$*" in *"worktree add"*)
+    case "$*" in *"worktree {part}"*)
         touch "$0.lost"
         [ -z "{branch}" ] || {git} branch {branch} main
         echo "fatal: {fault}" >&2
@@ -32,6 +33,22 @@ if [ ! -e "$0.lost" ]; then
 fi
 exec {git} "$@"
 """
+
+
+def lose_one_race(
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    part: str,
+    fault: str,
+    branch: str = "",
+) -> Path:
+    """Let the next `git worktree` *part* fail with *fault*; return the file that tells of it."""
+    programs = tmp_path_factory.mktemp("bin")
+    loses = LOSES_ONE_RACE.format(git=shutil.which("git"), part=part, branch=branch, fault=fault)
+    (programs / "git").write_text(loses)
+    (programs / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    return programs / "git.lost"
 
 
 def git(folder: Path, *words: str) -> str:
@@ -269,17 +286,32 @@ def test_worktree_is_made_while_git_removes_or_makes_another_one(
     fault: str,
 ) -> None:
     """It finds its folder gone, or what belongs to the other empty; the branch may be made."""
-    programs = tmp_path_factory.mktemp("bin")
-    loses = LOSES_ONE_RACE.format(git=shutil.which("git"), branch=branch, fault=fault)
-    (programs / "git").write_text(loses)
-    (programs / "git").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    lost = lose_one_race(tmp_path_factory, monkeypatch, "add", fault, branch)
 
     made = add_worktree(repository, tmp_path / "trees" / "one", "main", branch=branch)
 
     assert (made.path / "a.txt").read_text() == "one\n"
     assert git(made.path, "branch", "--show-current").strip() == branch
-    assert (programs / "git.lost").exists()
+    assert lost.exists()
+
+
+def test_worktrees_are_listed_and_removed_while_git_makes_another_one(
+    repository: Path,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The call of an agent failed beside another one, and what git keeps of a worktree stayed."""
+    made = add_worktree(repository, tmp_path / "trees" / "one", "main")
+    fault = "failed to read .git/worktrees/agent-4a9af000/commondir: Success"
+
+    lost = lose_one_race(tmp_path_factory, monkeypatch, "list", fault)
+    assert (main_repository_of(made.path), lost.exists()) == (repository, True)
+    lost = lose_one_race(tmp_path_factory, monkeypatch, "remove", fault)
+    remove_worktree(made)
+
+    assert lost.exists()
+    assert git(repository, "worktree", "list", "--porcelain").count("worktree ") == 1
 
 
 def test_git_configuration_of_a_stranger_is_searched_in_little_time(tmp_path: Path) -> None:
