@@ -8,9 +8,11 @@ import os
 import re
 import shutil
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.git import GitError, run_git, status_rows
@@ -191,13 +193,13 @@ def add_worktree(repository: Path, path: Path, commit: str, *, branch: str = "")
     path.parent.mkdir(parents=True, exist_ok=True)
     where = ("-b", branch) if branch else ("--detach",)
     made = Worktree(path, repository, commit)
-
     added = ("add", "--quiet", *where, str(path), commit)
-
-    def clean(*, is_race: bool) -> None:
-        remove_worktree(made, branch=branch if is_race else "")
-
-    _worktree(repository, *added, limit_s=_CHECKOUT_LIMIT_S, clean=clean)
+    clean = partial(remove_worktree, made, branch=branch)
+    try:
+        _worktree(repository, *added, limit_s=_CHECKOUT_LIMIT_S, after_race=clean)
+    except GitError:
+        remove_worktree(made)
+        raise
     return made
 
 
@@ -303,15 +305,8 @@ def remove_worktree(worktree: Worktree, *, branch: str = "") -> None:
             run_git(worktree.repository, "branch", "-D", branch, limit_s=_QUESTION_LIMIT_S)
 
 
-class _Clean(Protocol):
-    def __call__(self, *, is_race: bool) -> None: ...
-
-
 def _worktree(
-    folder: Path,
-    *arguments: str,
-    limit_s: float,
-    clean: "_Clean | None" = None,
+    folder: Path, *arguments: str, limit_s: float, after_race: Callable[[], None] = lambda: None
 ) -> bytes:
     """Run `git worktree`, again where another program made or removed a worktree just then."""
     for is_last in (*[False] * _RACES_MAX, True):
@@ -319,10 +314,10 @@ def _worktree(
             variables = {"LC_ALL": "C"}
             return run_git(folder, "worktree", *arguments, limit_s=limit_s, variables=variables)
         except GitError as error:
-            is_race = _LOST_RACE.search(str(error)) is not None
-            if clean is not None:
-                clean(is_race=is_race)
-            if is_last or not is_race:
+            if not _LOST_RACE.search(str(error)):
+                raise
+            after_race()
+            if is_last:
                 raise
     raise AssertionError("the last attempt returns or raises")
 
