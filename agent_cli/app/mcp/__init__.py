@@ -291,7 +291,8 @@ def _files(startup: StartupContext) -> dict[Path, bool]:
             is_json = os.path.relpath(path, startup.workspace).lstrip().startswith("{")
             why = f"{path} does not exist" if not is_json else "write that JSON into a file"
             raise SettingsError(f"--mcp-config: {why}")
-        is_users = not _is_projects(startup, path)
+        # `_is_projects` would read all that trust covers again for each file.
+        is_users = path not in acting and not author_of(path, startup.folders).author.is_stranger
         if path in named or is_users or (path in acting and startup.trusted):
             files[path] = True
         elif path not in acting and paths.is_file(path):
