@@ -79,7 +79,7 @@ class _Shelf:
                 open_ids.add(message.tool_call_id)
         gone = (name for name, id in sorted(state.active.items()) if id not in open_ids)
         forgotten = [self._skills[name] for name in gone if name in self._skills]
-        texts = [_text_or_fault(replace(skill, objection=str)) for skill in forgotten]
+        texts = [_text_or_fault(replace(skill, objection=lambda: "")) for skill in forgotten]
         # Once for all that were just read: it checks all acting files of the workspace.
         objections = {each: each() for each in {skill.objection for skill in forgotten}}
         for skill, (text, fault) in zip(forgotten, texts, strict=True):

@@ -21,7 +21,7 @@ from agent_cli.app.sessions import Sessions
 from agent_cli.app.startup import start
 from agent_cli.contracts.dialogs import Action, Filled, Form
 from agent_cli.contracts.errors import ToolError
-from agent_cli.contracts.events import Event, UsageChanged
+from agent_cli.contracts.events import Event, EventSink, UsageChanged
 from agent_cli.contracts.found_tools import CALL_FOUND, added_by
 from agent_cli.contracts.servers import SamplingRequest
 from agent_cli.contracts.timeline import Json, Usage
@@ -344,12 +344,9 @@ async def test_user_answers_the_questions_of_mcp_servers(full_url: str) -> None:
     assert person.looks == 3
 
 
-def test_new_conversation_does_not_bear_the_cost_of_earlier_sampling() -> None:
-    """The user may begin one while the model writes the reply for a server."""
-    agent = Agent()
+def host_without_dialogs(agent: Agent, publish: EventSink) -> ServerHost:
     begun = start(parse_arguments(()), may_ask=False)
-    events: list[Event] = []
-    host = ServerHost(
+    return ServerHost(
         begun,
         stream=ScriptedModel(),
         model=MODEL,
@@ -357,8 +354,15 @@ def test_new_conversation_does_not_bear_the_cost_of_earlier_sampling() -> None:
         agent=lambda: agent,
         sessions=lambda: Sessions(begun, agent, agent.publish),
         directories=tuple,
-        publish=events.append,
+        publish=publish,
     )
+
+
+def test_new_conversation_does_not_bear_the_cost_of_earlier_sampling() -> None:
+    """The user may begin one while the model writes the reply for a server."""
+    agent = Agent()
+    events: list[Event] = []
+    host = host_without_dialogs(agent, events.append)
 
     host._spent(Usage(1, 1))
 
@@ -368,17 +372,7 @@ def test_new_conversation_does_not_bear_the_cost_of_earlier_sampling() -> None:
 async def test_server_is_not_told_that_a_user_refused_who_was_not_asked() -> None:
     """In `mcp serve`, which offers sampling and has no dialogs."""
     agent = Agent(LoopConfig(model=MODEL, stream_fn=ScriptedModel(says("ok"))))
-    begun = start(parse_arguments(()), may_ask=False)
-    host = ServerHost(
-        begun,
-        stream=ScriptedModel(),
-        model=MODEL,
-        check_budget=lambda: None,
-        agent=lambda: agent,
-        sessions=lambda: Sessions(begun, agent, agent.publish),
-        directories=tuple,
-        publish=agent.publish,
-    )
+    host = host_without_dialogs(agent, agent.publish)
     sample = host.as_host(one_shot=False).sample
     await agent.prompt("go")
 
