@@ -25,6 +25,8 @@ from agent_cli.system.shapes import is_group
 _BROKE_OFF = late_pattern("eof|closed|reset|bad record mac|decrypt")
 # Of each address but the last to try; the last has the whole limit of the request.
 CONNECT_EACH_S: Final = 5.0
+# Many servers close an idle connection after 5 s, and lose a request that arrives just then.
+IDLE_MAX_S: Final = 4.0
 
 Check: TypeAlias = Callable[[httpx2.Request], Awaitable[Sequence[str] | None]]
 """Returns the addresses that a request may go to, None for any; raises if there must be none."""
@@ -177,7 +179,9 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
             is_tls = "https" in (request.url.scheme, urlsplit(proxy or "").scheme)
             with usable_environment():
                 self._transports[key] = httpx2.AsyncHTTPTransport(
-                    verify=trust(is_tls=is_tls), proxy=proxy
+                    verify=trust(is_tls=is_tls),
+                    proxy=proxy,
+                    limits=httpx2.Limits(keepalive_expiry=IDLE_MAX_S),
                 )
         return self._transports[key]
 

@@ -1,12 +1,16 @@
-"""Check whom connections trust, and that the certificates are read once."""
+"""Check whom connections trust, that the certificates are read once, and how long one is kept."""
 
+import asyncio
 import os
 import ssl
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
+import httpx2
 import pytest
 
-from agent_cli.system.http_requests import trust
+from agent_cli.system.http_requests import CheckedTransport, trust
 from tests.web.https_server import serve_web
 
 
@@ -39,3 +43,32 @@ def test_connection_without_tls_needs_no_certificates_and_trusts_nobody(
     assert plain.verify_mode is ssl.CERT_REQUIRED
     with pytest.raises(FileNotFoundError):
         trust(is_tls=True)
+
+
+async def test_connection_is_not_used_again_when_its_server_may_be_closing_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Many servers close it after 5 s: a call to an MCP server that arrived just then was lost."""
+    opened: list[asyncio.StreamWriter] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        opened.append(writer)
+        while await reader.read(65_536):
+            writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+
+    async def allow(_request: httpx2.Request) -> Sequence[str] | None:
+        return None
+
+    started = time.monotonic
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with server, httpx2.AsyncClient(transport=CheckedTransport(allow)) as client:
+        counts: list[int] = []
+        for later_s in (0.0, 1.0, 5.5):
+            monkeypatch.setattr(time, "monotonic", lambda later=later_s: started() + later)
+            await client.get(url)
+            counts.append(len(opened))
+        for writer in opened:
+            writer.close()
+
+    assert counts == [1, 1, 2]
