@@ -22,6 +22,9 @@ from agent_cli.providers.transport import OpenReply
 from agent_cli.system.logger import logger
 from agent_cli.system.records import dataclass
 
+EVENT_BYTES_MAX: Final = 32 * 1024 * 1024
+_STREAM = "text/event-stream"
+
 _log = logger(__name__)
 
 
@@ -37,31 +40,36 @@ class EventDecoder:
     """Splits a byte stream into events, independent of its chunks; incomplete events are kept."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._line = bytearray()
         self._name = ""
         self._data: list[str] = []
+        self._data_bytes = 0
 
     def feed(self, chunk: bytes) -> Iterator[ServerSentEvent]:
         """Yield the events that *chunk* completes.
 
         Raises:
             UnicodeDecodeError: A line is not UTF-8.
+            BrokenReply: The incomplete event is longer than any that a server sends.
         """
-        *lines, self._rest = (self._rest + chunk).split(b"\n")
-        for line in lines:
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            line = bytes(self._line + end)
+            self._line.clear()
             field, _, value = line.removesuffix(b"\r").decode().partition(":")
             value = value.removeprefix(" ")
             if field == "data":
                 self._data.append(value)
+                self._data_bytes += len(line)
             elif field == "event":
                 self._name = value
             elif line in (b"", b"\r"):
                 if self._data:
                     yield ServerSentEvent(self._name, "\n".join(self._data))
-                self._name, self._data = "", []
-
-
-_STREAM = "text/event-stream"
+                self._name, self._data, self._data_bytes = "", [], 0
+        self._line += rest
+        if self._data_bytes + len(self._line) > EVENT_BYTES_MAX:
+            raise BrokenReply(f"an event of more than {EVENT_BYTES_MAX // 1024 // 1024} MB")
 
 
 async def events(
@@ -72,7 +80,7 @@ async def events(
     The caller reports progress to *limit*.
 
     Raises:
-        BrokenReply: The stream is not UTF-8, or ended before its first event.
+        BrokenReply: The stream is not UTF-8, ended before its first event, or has an endless one.
     """
     decoder = EventDecoder()
     head, has_events = b"", False
@@ -85,11 +93,11 @@ async def events(
             return
         head = (head + chunk)[:6]
         came: list[ServerSentEvent] = []
-        garbled: UnicodeDecodeError | None = None
+        garbled: Exception | None = None
         try:
             # Some servers keep the connection alive with blank events.
             came.extend(event for event in decoder.feed(chunk) if event.data.strip())
-        except UnicodeDecodeError as error:
+        except (UnicodeDecodeError, BrokenReply) as error:
             garbled = error
         if came:
             has_events = True

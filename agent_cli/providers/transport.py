@@ -135,8 +135,34 @@ def http_client(connection: HttpOptions, address: str = "") -> httpx2.AsyncClien
         if client.is_closed:
             raise httpx2.ReadError("the client was closed", request=response.request)
 
-    client.event_hooks["response"].append(check_open)
+    client.event_hooks["response"] += [check_open, _limit_error]
     return client
+
+
+async def _limit_error(response: httpx2.Response) -> None:
+    """Let only the beginning of an error be read, which the clients read whole."""
+    if not response.is_success:
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        response.stream = _ErrorBody(response.stream)
+
+
+class _ErrorBody(httpx2.AsyncByteStream):
+    """The first `_ERROR_BYTES_MAX` of the body of an error."""
+
+    def __init__(self, whole: httpx2.AsyncByteStream) -> None:
+        self._whole = whole
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        left = _ERROR_BYTES_MAX
+        async for piece in self._whole:
+            yield piece[:left]
+            left -= len(piece)
+            if left <= 0:
+                return
+
+    async def aclose(self) -> None:
+        """Close the body."""
+        await self._whole.aclose()
 
 
 def _transport(connection: HttpOptions, address: str) -> httpx2.AsyncBaseTransport | None:

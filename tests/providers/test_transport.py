@@ -6,7 +6,7 @@ import os
 import socket
 import ssl
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 
 from agent_cli.contracts.errors import ModelError
 from agent_cli.providers.anthropic.connection import Connection
+from agent_cli.providers.retries import RetryPolicy
 from agent_cli.providers.transport import (
     OpenReply,
     broken_reply,
@@ -315,3 +316,47 @@ async def test_proxy_from_the_environment_is_used(
             await it.ask()
 
     assert heard == [b"POST http://model.invalid/v1/messages HTTP/1.1\r\n"]
+
+
+@asynccontextmanager
+async def endless(head: bytes, piece: bytes) -> AsyncGenerator[tuple[str, list[int]]]:
+    """Serve *head* and then *piece* without end; yield the address and the bytes sent."""
+    sent = [0]
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 " + head + b"\r\nconnection: close\r\n\r\n")
+            while not writer.is_closing():
+                writer.write(piece)
+                sent[0] += len(piece)
+                await writer.drain()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as listening:
+        yield f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}", sent
+
+
+async def test_error_without_an_end_is_read_only_up_to_a_limit() -> None:
+    """C15: the status says enough, and the text of a page fills no memory."""
+    async with (
+        endless(b"404 Not Found", b"gone " * 20_000) as (address, sent),
+        asker(base_url=address, api_key="k") as it,
+    ):
+        asked = await asyncio.wait_for(it.ask(), LIMIT_S)
+
+    assert asked.error is not None
+    assert "gone gone" in str(asked.error)
+    assert sent[0] < 50_000_000
+
+
+async def test_event_without_an_end_ends_the_call() -> None:
+    """C15: it would fill the memory until the time limit."""
+    head = b"200 OK\r\ncontent-type: text/event-stream"
+    async with (
+        endless(head, b"data: " + b"x" * 1_000_000) as (address, _),
+        asker(base_url=address, api_key="k", retry=RetryPolicy(max=0)) as it,
+    ):
+        asked = await asyncio.wait_for(it.ask(), LIMIT_S)
+
+    assert asked.error is not None
+    assert "an event of more than 32 MB" in str(asked.error)
