@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -220,6 +221,25 @@ def test_conversation_is_continued_only_in_time_and_at_the_apis_own_address(
 
     thread = posted.get("thread")
     assert (thread["type"] if isinstance(thread, dict) else thread) == kind
+
+
+def test_conversations_of_the_past_fill_no_memory() -> None:
+    """Each agent has its own, and a long session starts hundreds."""
+    now_s = [0.0]
+    threads = MessageThreads(Connection(threads_above_tokens=1), clock=lambda: now_s[0])
+    sent = parameters(asked_for(UserMessage.of("hi"), system=("x" * 100_000,)), compat=False)
+
+    tracemalloc.start()
+    for number in range(200):
+        asked = asked_for(UserMessage.of("hi"), session_id=f"s{number}")
+        threads.note(asked, sent, sent, SAID)
+        address = "https://api.anthropic.com"
+        threads.note(asked, sent, threads.shortened(asked, sent, address=address), SAID)
+        now_s[0] += 10
+    held_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert held_bytes < 1_000_000
 
 
 EDITS = ("say", "rewind", "cut", "rewrite", "model", "system", "tools", "effort", "other", "fail")

@@ -47,7 +47,7 @@ class _Held:
     """A conversation that the server holds up to a reply."""
 
     reply_id: str
-    options: str
+    options: bytes
     messages: tuple[bytes, ...]
     at_s: float
 
@@ -110,9 +110,9 @@ class MessageThreads:
             return  # the server does not hold it
         answer: Block = {"role": "assistant", "content": [*reply.content]}
         messages = (*map(_digest, messages_of(sent)), _digest(answer))
-        self._held[session] = _Held(
-            reply.id, _options({**sent, "betas": posted["betas"]}), messages, self._clock()
-        )
+        options = _options({**sent, "betas": posted["betas"]})
+        self._held = {name: each for name, each in self._held.items() if self._is_in_time(each)}
+        self._held[session] = _Held(reply.id, options, messages, self._clock())
 
     def is_sent_again(self, posted: Mapping[str, Json], failed: CallFailed) -> bool:
         """Return whether the request is to be sent as a whole, because the server does not hold it.
@@ -140,9 +140,12 @@ class MessageThreads:
             and "fallbacks" not in sent  # another model's reply cannot be continued
         )
 
+    def _is_in_time(self, held: _Held) -> bool:
+        return self._clock() - held.at_s <= HELD_S
+
     def _new_messages(self, held: _Held, sent: Mapping[str, Json]) -> list[Block] | None:
         """Return the messages that the server lacks; None if it does not hold all others."""
-        if self._clock() - held.at_s > HELD_S or _options(sent) != held.options:
+        if not self._is_in_time(held) or _options(sent) != held.options:
             return None
         messages = messages_of(sent)
         count = len(held.messages)
@@ -152,9 +155,10 @@ class MessageThreads:
         return new if sum(map(_blocks, messages[count - 1 :])) < LOOKBACK_BLOCKS else None
 
 
-def _options(sent: Mapping[str, Json]) -> str:
-    """Return all of *sent* that must be as it was when the server began to hold it."""
-    return json.dumps({name: each for name, each in sent.items() if name not in _OF_ONE_REQUEST})
+def _options(sent: Mapping[str, Json]) -> bytes:
+    """Return a digest of all of *sent* that must be as it was when the server began to hold it."""
+    kept = {name: each for name, each in sent.items() if name not in _OF_ONE_REQUEST}
+    return sha256(json.dumps(kept).encode()).digest()
 
 
 def _digest(message: Block) -> bytes:
