@@ -61,22 +61,22 @@ def change_of(name: str, *, there: bool) -> Block:
     return {"type": REFERENCE, "tool_name": name, "there": there}
 
 
-def unsaid_changes(
+def changes_to_tell(
     tools: Iterable[Tool], context: Sequence[Message], named: Callable[[Sequence[Tool]], str]
 ) -> tuple[list[str], list[Block]]:
     """Return what to tell a model of *tools* that went or came back: lines, and blocks for the API.
 
     Args:
-        tools: Declared or added ones.
-        context: What the model knows: of what it holds, nothing is told again.
+        tools: The tools that are declared or added.
+        context: The messages that the model has; a change that they hold is not told again.
         named: Returns the names of some tools as the model reads them.
     """
     gone = withdrawn_by(context)
     changed = [tool for tool in tools if tool.is_withdrawn != (tool.name in gone)]
     lines = [
-        f"[agent-cli: these tools {what}: {named(those)}]"
+        f"[agent-cli: these tools {what}: {named(alike)}]"
         for what, there in (("cannot be called for now", False), ("can be called again", True))
-        if (those := [tool for tool in changed if tool.is_withdrawn != there])
+        if (alike := [tool for tool in changed if tool.is_withdrawn != there])
     ]
     return lines, [change_of(tool.name, there=not tool.is_withdrawn) for tool in changed]
 
@@ -124,6 +124,11 @@ def added_by(messages: Iterable[Message]) -> dict[str, Block]:
     users = (message for message in messages if isinstance(message, UserMessage))
     found = (definition_in(block) for message in users for block in message.content)
     return {str(each["name"]): each for each in found if each}
+
+
+def is_added(tool: Tool, added: Mapping[str, Block]) -> bool:
+    """Return whether *added* holds *tool* by its present definition; see `added_by`."""
+    return definition_in(reference_to(tool.spec)) == added.get(tool.name)
 
 
 async def _refuse(_id: str, _params: object, _cancel: CancelToken, _context: ToolContext) -> str:

@@ -4,7 +4,7 @@ A server caches the tools in front of all messages. So a tool that appears later
 message at the end, and one that disappears stays declared: a message withdraws it.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -12,12 +12,11 @@ from agent_cli.contracts.found_tools import (
     ADDITIONS,
     CALL_FOUND,
     added_by,
-    definition_in,
+    changes_to_tell,
+    is_added,
     reference_to,
-    unsaid_changes,
 )
 from agent_cli.contracts.messages import Message
-from agent_cli.contracts.timeline import Block
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.projection import has_reply
 from agent_cli.core.turn import Turn
@@ -47,9 +46,9 @@ class LastingTools:
 
         Args:
             turn: The next turn.
-            tools: Those that are there now.
-            may_change: Whether others may come or go. Counts at the first request: the API takes
-                additions without a loss only if that announced some.
+            tools: The source's present tools.
+            may_change: Whether the source's tools may come and go. Counts at the first request: the
+                API takes additions without a loss only if that request announced some.
             refused: Names that are declared no more: the model's API refuses them.
         """
         conversation = turn.conversation
@@ -60,15 +59,15 @@ class LastingTools:
             self._late = {}
         if not self._adds:
             return list(tools)
-        there = {tool.name: tool for tool in tools}
+        present = {tool.name: tool for tool in tools}
         kept = {
-            name: there.get(name) or replace(tool, is_withdrawn=True)
+            name: present.get(name) or replace(tool, is_withdrawn=True)
             for name, tool in self._declared.items()
             if name not in refused
         }
         late = {
-            name: there.get(name) or replace(tool, is_withdrawn=True)
-            for name, tool in {**self._late, **there}.items()
+            name: present.get(name) or replace(tool, is_withdrawn=True)
+            for name, tool in {**self._late, **present}.items()
             if name not in kept and name not in refused
         }
         self._late = {name: replace(tool, is_deferred=True) for name, tool in late.items()}
@@ -94,22 +93,14 @@ def _tell(turn: Turn, declared: Sequence[Tool], late: Sequence[Tool]) -> None:
     """Tell the model of *turn* what its conversation does not say about the tools yet."""
     context = turn.conversation.context()
     added = added_by(context)
-    new = _unsaid(late, added)
+    new = [tool for tool in late if not (tool.is_withdrawn or is_added(tool, added))]
     known = [tool for tool in late if tool.name in added and tool not in new]
-    lines, blocks = unsaid_changes([*declared, *known], context, _names)
+    lines, blocks = changes_to_tell([*declared, *known], context, _names)
     if new:
         lines.append(f"[agent-cli: these tools can be called from now on: {_names(new)}]")
         blocks += [reference_to(tool.spec) for tool in new]
     if lines:
         turn.tell_model("\n".join(lines), author=AUTHOR, blocks=blocks)
-
-
-def _unsaid(late: Sequence[Tool], added: Mapping[str, Block]) -> list[Tool]:
-    return [
-        tool
-        for tool in late
-        if not tool.is_withdrawn and definition_in(reference_to(tool.spec)) != added.get(tool.name)
-    ]
 
 
 def _names(tools: Sequence[Tool]) -> str:

@@ -12,9 +12,9 @@ from dataclasses import replace
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.found_tools import (
     added_by,
-    definition_in,
+    changes_to_tell,
+    is_added,
     reference_to,
-    unsaid_changes,
 )
 from agent_cli.contracts.late_models import BaseModel, Field
 from agent_cli.contracts.messages import Message
@@ -58,7 +58,7 @@ class Deferral:
         self._deferred: tuple[Tool, ...] = ()
         self._description = ""
         self._known: set[str] = set()
-        self._unsaid: tuple[Tool, ...] = ()
+        self._to_add: tuple[Tool, ...] = ()
 
     @property
     def adds(self) -> bool:
@@ -104,12 +104,10 @@ class Deferral:
             for tool in (tools if fits else self._searched(tools, state, shown))
         )
         found = {*_found(state)} - shown
-        self._unsaid = tuple(
+        self._to_add = tuple(
             tool
             for tool in offered
-            if tool.is_deferred
-            and tool.name not in found
-            and definition_in(reference_to(tool.spec)) != added.get(tool.name)
+            if tool.is_deferred and tool.name not in found and not is_added(tool, added)
         )
         return offered
 
@@ -120,9 +118,9 @@ class Deferral:
 
     def news(self) -> tuple[str, Sequence[Tool]]:
         """Return a sentence about tools that came later, or "", and the tools to add."""
-        if self._unsaid:
-            names = overview(self._unsaid, _NEWS_CHARS)
-            return f"[agent-cli: these tools can be called from now on: {names}]", self._unsaid
+        if self._to_add:
+            names = overview(self._to_add, _NEWS_CHARS)
+            return f"[agent-cli: these tools can be called from now on: {names}]", self._to_add
         new = [tool for tool in self._deferred if tool.name not in self._known]
         self._known |= {tool.name for tool in new}
         names = overview(new, _NEWS_CHARS)
@@ -224,11 +222,10 @@ class Withdrawals:
         late = [
             tool
             for name, tool in self._late.items()
-            if name in added
-            and (tool.is_withdrawn or definition_in(reference_to(tool.spec)) == added[name])
+            if name in added and (tool.is_withdrawn or is_added(tool, added))
         ]
         tools = (*self._declared.values(), *late)
-        lines, blocks = unsaid_changes(tools, context, lambda those: overview(those, _NEWS_CHARS))
+        lines, blocks = changes_to_tell(tools, context, lambda some: overview(some, _NEWS_CHARS))
         return "\n".join(lines), blocks
 
 
