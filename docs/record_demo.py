@@ -1,4 +1,4 @@
-"""Make agent_cli/demo/recording.jsonl anew: `python -m docs.record_demo`.
+"""Make agent_cli/cli/demo/recording.jsonl anew: `python -m docs.record_demo`.
 
 Plays a script of model replies through the real client, loop and tools on a copy of the demo's
 project, with `--record`; then gives the recorded pieces the pace of a model.

@@ -226,7 +226,7 @@ def schema_of(parameters: "type[BaseModel]") -> dict[str, Json]:
     module = parameters.__module__
     is_own = module.partition(".")[0] in _OWN and not module.startswith(_OF_USERS)
     gone = _SAYS_NOTHING | _BOUNDS if is_own else _SAYS_NOTHING
-    return _without_titles(schema, gone, is_root=True)
+    return _shortened(schema, gone, is_root=True)
 
 
 class _RefersToItself(Exception):
@@ -266,7 +266,7 @@ def _is_typed(schema: dict[str, Json], *, is_root: bool) -> bool:
     return "enum" in schema or ("properties" in schema and not is_root)
 
 
-def _without_titles(
+def _shortened(
     schema: dict[str, Json], gone: frozenset[str], *, is_root: bool = False
 ) -> dict[str, Json]:
     kept: dict[str, Json] = {}
@@ -274,17 +274,17 @@ def _without_titles(
         if key == "properties" and isinstance(value, dict):
             # Below `properties` a key is a parameter's name, and one may be called "title".
             kept[key] = {
-                name: _without_titles(part, gone) if isinstance(part, dict) else part
+                name: _shortened(part, gone) if isinstance(part, dict) else part
                 for name, part in value.items()
             }
         elif key == "type" and gone >= _BOUNDS and _is_typed(schema, is_root=is_root):
             continue
-        elif not _is_understood(key, value, gone):
+        elif not _is_dispensable(key, value, gone):
             kept[key] = _clean(value, gone)
     return kept
 
 
-def _is_understood(key: str, value: Json, gone: frozenset[str]) -> bool:
+def _is_dispensable(key: str, value: Json, gone: frozenset[str]) -> bool:
     """Return whether a model can do without this keyword; unknown fields are refused anyway."""
     is_usual = any(value == each and type(value) is type(each) for each in _USUAL)
     return key in gone or (key in ("default", "additionalProperties") and is_usual)
@@ -292,7 +292,7 @@ def _is_understood(key: str, value: Json, gone: frozenset[str]) -> bool:
 
 def _clean(value: Json, gone: frozenset[str]) -> Json:
     if isinstance(value, dict):
-        return _without_titles(value, gone)
+        return _shortened(value, gone)
     if isinstance(value, list):
         return [_clean(item, gone) for item in value]
     return value

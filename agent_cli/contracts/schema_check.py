@@ -39,7 +39,7 @@ _NOT_CHECKED = (
 
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 Check = Callable[[Any, Any, Any, Any], Iterable[ValidationError] | None]
-_check: ContextVar["_Progress"] = ContextVar("_check")
+_progress: ContextVar["_Progress"] = ContextVar("_progress")
 
 
 class UncheckableSchema(Exception):
@@ -62,7 +62,7 @@ def schema_faults(schema: Mapping[str, Json], value: Json) -> list[str]:
     Raises:
         UncheckableSchema: A reference leads nowhere or in a circle, or the check takes too long.
     """
-    _check.set(_Progress())
+    _progress.set(_Progress())
     try:
         dialect = validator_for(dict(schema), Draft202012Validator)
         validator = _checker_of(dialect)(dict(schema), registry=Registry())
@@ -114,7 +114,7 @@ def _counted(name: str, check: Check) -> Check:
     def counted(
         validator: Any, value: Any, instance: Any, schema: Any
     ) -> Iterable[ValidationError] | None:
-        progress = _check.get()
+        progress = _progress.get()
         progress.steps_left -= _steps(name, value)
         if progress.steps_left < 0:
             raise UncheckableSchema("its schema has too many alternatives")
@@ -133,7 +133,7 @@ def _followed(check: Check) -> Check:
     def followed(
         validator: Any, value: Any, instance: Any, schema: Any
     ) -> Iterator[ValidationError]:
-        inside = _check.get().followed
+        inside = _progress.get().followed
         here = (id(schema), id(instance))
         if here in inside:
             raise UncheckableSchema("its schema refers to itself without an end")

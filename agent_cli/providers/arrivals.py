@@ -66,7 +66,7 @@ class Arrivals:
         return came
 
     async def _read(self) -> None:
-        gulps, clock = Gulps(), asyncio.get_running_loop().time
+        pauses, clock = ReadPauses(), asyncio.get_running_loop().time
         asked_s = clock()
         try:
             async for piece in self._body:
@@ -76,7 +76,7 @@ class Arrivals:
                 if self._waiting_bytes >= WAITING_BYTES_MAX:
                     self._taken.clear()
                     await self._taken.wait()
-                if pause_s := gulps.pause_s(clock() - asked_s):
+                if pause_s := pauses.pause_s(clock() - asked_s):
                     await asyncio.sleep(pause_s)
                 asked_s = clock()
         finally:
@@ -97,7 +97,7 @@ PAUSE_S: Final = 0.045
 _THERE_ALREADY_S: Final = 0.000_5
 
 
-class Gulps:
+class ReadPauses:
     """The pauses for one reply."""
 
     def __init__(self) -> None:

@@ -28,7 +28,7 @@ NO_STREAMS = ("text/html", "application/json")
 """The types of answers to a request for a stream that are none: a page, or an error."""
 # A spent quota may have the status of a rate limit, and waiting does not help.
 _NO_QUOTA = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
-MAX_SAID_CHARS = 300
+QUOTED_CHARS_MAX = 300
 _CUT = " ..."
 # Phrases of the API, Bedrock, and compatible servers such as vLLM and llama.cpp.
 _TOO_LONG = late_pattern(
@@ -229,9 +229,9 @@ def quoted(text: str) -> str:
     A proxy may answer with a whole page, or with JSON in which there is no space to cut at.
     """
     line = " ".join(text.split()).rstrip(".")
-    if len(line) <= MAX_SAID_CHARS:
+    if len(line) <= QUOTED_CHARS_MAX:
         return line
-    whole = line[: MAX_SAID_CHARS - len(_CUT)]
+    whole = line[: QUOTED_CHARS_MAX - len(_CUT)]
     words = whole.rpartition(" ")[0]
     return f"{words if len(words) > len(whole) // 2 else whole}{_CUT}"
 

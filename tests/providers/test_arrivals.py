@@ -7,7 +7,13 @@ from contextlib import aclosing
 import pytest
 
 from agent_cli.contracts.timeline import text_of
-from agent_cli.providers.arrivals import AFTER_PIECES, PAUSE_S, WAITING_BYTES_MAX, Arrivals, Gulps
+from agent_cli.providers.arrivals import (
+    AFTER_PIECES,
+    PAUSE_S,
+    WAITING_BYTES_MAX,
+    Arrivals,
+    ReadPauses,
+)
 from tests.fakes import LIMIT_S
 from tests.messages_api import FakeMessagesApi, reply
 from tests.providers.asking import asker
@@ -93,8 +99,8 @@ async def test_leaving_stops_the_reading_before_the_body_is_closed() -> None:
 
 
 def pauses(waited_s: list[float]) -> list[float]:
-    gulps = Gulps()
-    return [gulps.pause_s(each) for each in waited_s]
+    pauses = ReadPauses()
+    return [pauses.pause_s(each) for each in waited_s]
 
 
 def test_short_reply_is_read_without_pauses() -> None:

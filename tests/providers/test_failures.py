@@ -8,9 +8,9 @@ from agent_cli.contracts.errors import ContextOverflow, ModelError
 from agent_cli.contracts.options import FailureKind
 from agent_cli.providers.anthropic.platforms import ANTHROPIC
 from agent_cli.providers.failures import (
-    MAX_SAID_CHARS,
     NO_CREDIT,
     OWN_SPEND_LIMIT,
+    QUOTED_CHARS_MAX,
     CallFailed,
     Refusal,
     broken_off,
@@ -155,7 +155,7 @@ def test_error_without_spaces_is_cut_not_left_out() -> None:
     failed = refused(answer(502, '{"error":{"code":"upstream_gone","trace":"' + "x" * 900))
 
     assert failed.reason.startswith('API error (502: {"error":{"code":"upstream_gone"')
-    assert len(failed.reason) <= MAX_SAID_CHARS + len("API error (502: )")
+    assert len(failed.reason) <= QUOTED_CHARS_MAX + len("API error (502: )")
 
 
 def test_html_error_page_is_shortened_to_one_line() -> None:
@@ -164,7 +164,7 @@ def test_html_error_page_is_shortened_to_one_line() -> None:
 
     assert "\n" not in failed.reason
     assert failed.reason.endswith(" ...)")
-    assert len(failed.reason) <= MAX_SAID_CHARS + len("API error (502: )")
+    assert len(failed.reason) <= QUOTED_CHARS_MAX + len("API error (502: )")
 
 
 @pytest.mark.parametrize(

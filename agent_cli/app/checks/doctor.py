@@ -232,7 +232,6 @@ def _plugins(startup: StartupContext) -> Iterator[Check]:
 def _hooks(startup: StartupContext) -> Iterator[Check]:
     if not startup.loaded.hooks:
         return
-
     found = list(hook_problems(startup))
     yield Check("hooks", None, overview([hook for hook, _ in found]).removeprefix("hooks: "))
     for hook, problem in found:

@@ -136,7 +136,7 @@ class ModelCalls:
         return self._provider.states_effort(self.named(model_id))
 
     def preload(self) -> None:
-        """Import the provider's SDK in the background."""
+        """Import the provider's client in the background."""
         self._provider.preload()
 
     async def aclose(self) -> None:

@@ -67,7 +67,7 @@ class LossDecider:
         return answer in (_GO_ON, _ALWAYS)
 
 
-class PeaceKeeper:
+class OthersWorkGuard:
     """Keeps commands off what other sessions in the folder have not committed, until allowed.
 
     Call it before a command. Once "always" was answered it asks nothing more.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from agent_cli.app import parts
 from agent_cli.app.startup import StartupContext
-from agent_cli.app.workspace.losses import LossDecider, PeaceKeeper, left_out, why_unrecorded
+from agent_cli.app.workspace.losses import LossDecider, OthersWorkGuard, left_out, why_unrecorded
 from agent_cli.plugins.facts import WorkspaceDirectories
 from agent_cli.system import paths
 from agent_cli.system.launching import NamedFiles, Watched
@@ -71,7 +71,7 @@ class SessionWorkspace:
         self.file_changes.decide = self.losses.decide
         self.file_changes.of_user = self._of_user
         self.workspace = parts.workspace(startup, self.file_changes, one_shot=one_shot)
-        self.file_changes.before = PeaceKeeper(
+        self.file_changes.before = OthersWorkGuard(
             person,
             lambda: self.permissions,
             self.workspace.root,

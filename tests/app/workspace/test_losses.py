@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.app.person import ModelsPerson
-from agent_cli.app.workspace.losses import LossDecider, PeaceKeeper, left_out, unkept
+from agent_cli.app.workspace.losses import LossDecider, OthersWorkGuard, left_out, unkept
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permission_modes import Mode
@@ -114,14 +114,14 @@ async def test_nobody_to_ask_refuses_unless_a_rule_allows(
     assert person.refused_commands == ([] if goes_on else [COMMAND])
 
 
-def peace(
+def others_work(
     root: Path, dialogs: Dialogs | None, rule: str = "", *, others: Sequence[str] = ("held", "b.c")
-) -> tuple[PeaceKeeper, ModelsPerson]:
+) -> tuple[OthersWorkGuard, ModelsPerson]:
     _decider, person = decider(root, dialogs, rule)
     rules = RuleSet(allow=(parse_rule(rule, "test"),)) if rule else RuleSet()
     permissions = Permissions(Reach(root=root), rules=rules)
     paths = [root / name for name in others]
-    return PeaceKeeper(person, lambda: permissions, root, lambda: {"0a1b2c3d4e": paths}), person
+    return OthersWorkGuard(person, lambda: permissions, root, lambda: {"0a1b2c3d4e": paths}), person
 
 
 @pytest.mark.parametrize(
@@ -141,10 +141,10 @@ async def test_command_that_takes_the_work_of_another_session_is_asked_about(
 ) -> None:
     in_git(tmp_path)
     dialogs = Dialogs("Leave it")
-    keeper, _person = peace(tmp_path, dialogs)
+    guard, _person = others_work(tmp_path, dialogs)
 
     with pytest.raises(ToolError, match="not committed of another session 0a1b2c3d: held"):
-        await keeper(command)
+        await guard(command)
 
     assert dialogs.asked == [
         f"The command: `{one_line(command)}` also takes what is not committed of another session"
@@ -157,12 +157,12 @@ async def test_questions_name_three_files(tmp_path: Path, files: str, named: str
     """Enough to see whose they are; a list of hundreds would hide the question."""
     in_git(tmp_path, f"touch {' '.join(files)}")
     dialogs = Dialogs("Stop")
-    keeper, _person = peace(tmp_path, dialogs, others=files)
+    guard, _person = others_work(tmp_path, dialogs, others=files)
     one, _person = decider(tmp_path, dialogs)
     paths = [str(tmp_path / name) for name in files]
 
     with pytest.raises(ToolError):
-        await keeper("git add -A")
+        await guard("git add -A")
     await one.decide(COMMAND, Loss(len(files), 1, paths, str(tmp_path / "next"), 1, ""))
 
     assert f"another session 0a1b2c3d: {named}." in dialogs.asked[0]
@@ -182,9 +182,9 @@ async def test_command_that_takes_only_what_it_names_is_not_asked_about(
     tmp_path: Path, command: str
 ) -> None:
     in_git(tmp_path)
-    keeper, _person = peace(tmp_path, Dialogs(None))
+    guard, _person = others_work(tmp_path, Dialogs(None))
 
-    await keeper(command)
+    await guard(command)
 
 
 @pytest.mark.parametrize(
@@ -203,9 +203,9 @@ async def test_folder_in_which_another_session_works_is_asked_about(
     (tmp_path / "src").mkdir()
     (tmp_path / "src/theirs").touch()
     dialogs = Dialogs("Run it")
-    keeper, _person = peace(tmp_path, dialogs, others=("src/theirs",))
+    guard, _person = others_work(tmp_path, dialogs, others=("src/theirs",))
 
-    await keeper(command)
+    await guard(command)
 
     assert len(dialogs.asked) == asked
 
@@ -214,16 +214,16 @@ async def test_commit_takes_only_what_another_session_has_staged(tmp_path: Path)
     """What is changed and not staged stays, as with `git add` of a file of one's own."""
     in_git(tmp_path)
     (tmp_path / "b.c").touch()
-    keeper, _person = peace(tmp_path, Dialogs(None), others=("b.c",))
+    guard, _person = others_work(tmp_path, Dialogs(None), others=("b.c",))
 
-    await keeper("git commit -m x")
+    await guard("git commit -m x")
 
 
 async def test_committed_work_of_another_session_is_not_at_stake(tmp_path: Path) -> None:
     in_git(tmp_path, "git -c user.name=a -c user.email=b commit -qm x")
-    keeper, _person = peace(tmp_path, Dialogs(None))
+    guard, _person = others_work(tmp_path, Dialogs(None))
 
-    await keeper("git stash")
+    await guard("git stash")
 
 
 async def test_question_about_the_work_of_others_starts_no_program_of_the_repository(
@@ -235,10 +235,10 @@ async def test_question_about_the_work_of_others_starts_no_program_of_the_reposi
     (root / ".gitattributes").write_text("* filter=x\n")
     in_git(root, f"git config filter.x.clean 'touch {ran}; cat'")
     dialogs = Dialogs("Leave it")
-    keeper, _person = peace(root, dialogs)
+    guard, _person = others_work(root, dialogs)
 
     with pytest.raises(ToolError, match="not committed of another session"):
-        await keeper("git add -A")
+        await guard("git add -A")
 
     assert not ran.exists()
 
@@ -249,10 +249,10 @@ async def test_answer_about_the_work_of_others_holds_once_or_for_the_session(
 ) -> None:
     in_git(tmp_path)
     dialogs = Dialogs(answer)
-    keeper, _person = peace(tmp_path, dialogs)
+    guard, _person = others_work(tmp_path, dialogs)
 
-    await keeper("git add -A")
-    await keeper("git add .")
+    await guard("git add -A")
+    await guard("git add .")
 
     assert len(dialogs.asked) == questions
 
@@ -261,12 +261,12 @@ async def test_nobody_to_ask_protects_the_work_of_others_unless_a_rule_allows(
     tmp_path: Path,
 ) -> None:
     in_git(tmp_path)
-    keeper, person = peace(tmp_path, None)
-    allowed, _person = peace(tmp_path, None, "bash(git add *)")
+    guard, person = others_work(tmp_path, None)
+    allowed, _person = others_work(tmp_path, None, "bash(git add *)")
 
     await allowed("git add -A")
     with pytest.raises(ToolError, match="Name your own files"):
-        await keeper("git add -A")
+        await guard("git add -A")
 
     assert person.refused_commands == ["git add -A"]
 
