@@ -1,11 +1,11 @@
 """Find the changes of files for FileChanged hooks: a look once a second, and the records of calls.
 
-Of a folder that is looked at, the files directly in it count. What the looks see is not taken from
-the records, so that no change is told twice.
+What the looks see is not taken from the records, so that no change is told twice.
 """
 
 import os
 import re
+import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -64,7 +64,7 @@ class FileWatch:
 
     Attributes:
         root: The folder that relative paths are in.
-        names: Names of files in `root` that are always watched.
+        names: Names of files in `root` that are always watched; a folder of such a name is not.
         wants: Returns whether a hook runs for a path.
         changes: What calls changed elsewhere; None if that is not recorded.
     """
@@ -77,7 +77,10 @@ class FileWatch:
     _seen: dict[Path, _Stamp] = field(default_factory=dict[Path, _Stamp])
 
     def watch(self, paths: Iterable[str]) -> None:
-        """Watch *paths* beside the names, in place of the earlier *paths*."""
+        """Watch *paths* beside the names, in place of the earlier *paths*.
+
+        Of a folder, the files directly in it count.
+        """
         self._paths = tuple(self.root / os.path.expanduser(path) for path in paths)[:FILES_MAX]  # noqa: PTH111
         # A change of a file that was watched before is still to be told.
         self._seen = {**dict(self._stamps()), **self._seen}
@@ -114,8 +117,11 @@ class FileWatch:
         return stamp and (stamp[1], stamp[0])
 
     def _of_call(self, call: Sequence[FileChange], changes: CallChanges) -> list[FileChange]:
-        looked_at = {*self._looked_at()}
-        elsewhere = [each for each in call if looked_at.isdisjoint((each.path, each.path.parent))]
+        folders = {*self._paths}
+        files = folders | {*self._named()}
+        elsewhere = [
+            each for each in call if each.path not in files and each.path.parent not in folders
+        ]
         hooked = [each for each in elsewhere if self.wants(each.path)]
         seen: list[FileChange] = []
         for at, each in enumerate(hooked):
@@ -126,11 +132,12 @@ class FileWatch:
                 seen.append(each)
         return seen
 
-    def _looked_at(self) -> Iterable[Path]:
-        return dict.fromkeys((*(self.root / name for name in self.names), *self._paths))
+    def _named(self) -> Iterator[Path]:
+        return (self.root / name for name in self.names)
 
     def _stamps(self) -> Iterator[tuple[Path, _Stamp]]:
-        found = dict.fromkeys(file for path in self._looked_at() for file in _files_at(path))
+        inside = (file for path in self._paths for file in _files_at(path))
+        found = dict.fromkeys((*self._named(), *inside))
         # Those known first: a file beyond the limit must not push out one that is still there.
         known = (path for path in self._seen if path in found)
         left = FILES_MAX
@@ -146,6 +153,8 @@ class FileWatch:
 
 def _stamp(file: Path) -> _Stamp:
     about = file.stat()
+    if stat.S_ISDIR(about.st_mode):
+        raise IsADirectoryError
     return about.st_mtime_ns, about.st_size, about.st_ino
 
 
