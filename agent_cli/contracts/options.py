@@ -4,15 +4,19 @@ A default used only by a setting is in `settings/schema.py`; a default that lowe
 to callers without settings is here, and both refer to it.
 """
 
+import dataclasses
 import inspect
 import math
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import Final, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
 
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.frozen import is_json
 from agent_cli.system.shapes import is_object
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 ToolExecution: TypeAlias = Literal["parallel", "sequential"]
 Steering: TypeAlias = Literal["skip_unstarted", "cancel_running", "after_batch"]
@@ -150,6 +154,17 @@ def require_input(value: object, *, what: str) -> None:
         held = " with something that JSON cannot hold" if is_object(value) else ""
         raise AgentCliError(
             f"{what} must be a JSON object or None, not {type(value).__name__}{held}"
+        )
+
+
+def require_fields(kind: type, of: type["DataclassInstance"]) -> None:
+    """Raise `AgentCliError` unless *kind* takes every field *of* its base by name, for copies."""
+    taken = inspect.signature(kind).parameters
+    takes_any = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in taken.values())
+    if not takes_any and not taken.keys() >= {each.name for each in dataclasses.fields(of)}:
+        raise AgentCliError(
+            f"{kind.__name__}.__init__ must take every field of {of.__name__} by name, for copies;"
+            f" or write a function that returns a {of.__name__}"
         )
 
 

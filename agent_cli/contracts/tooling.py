@@ -19,7 +19,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError, ToolError
 from agent_cli.contracts.late_models import BaseModel, ConfigDict, check_schema, input_schema
-from agent_cli.contracts.options import Function, is_async, require, require_number
+from agent_cli.contracts.options import (
+    Function,
+    is_async,
+    require,
+    require_fields,
+    require_number,
+)
 from agent_cli.contracts.timeline import Block, FileOutput, Json, WidgetOutput, text_block, text_of
 from agent_cli.contracts.wording import MOVED
 from agent_cli.system.loading import late_pattern
@@ -320,6 +326,8 @@ class Tool:
             raise AgentCliError(
                 f"a tool cannot be named {self.name!r}: use 1 to 64 ASCII letters, digits, _ and -"
             )
+        if type(self) is not Tool:
+            require_fields(type(self), Tool)
         if not is_async(self.execute):
             raise AgentCliError(f"execute of the tool {self.name!r} must be an async def")
         check_schema(self.name, self.parameters)

@@ -31,7 +31,7 @@ from agent_cli.core.loop import Run
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.message_queue import AgentQueues, QueueMode, beside
 from agent_cli.core.model_call import stream_fn_of
-from agent_cli.core.run import ChatStateMachine, RunResult, RunSlot
+from agent_cli.core.run import ChatStateMachine, NotCopied, RunResult, RunSlot
 from agent_cli.core.turn import Turn
 from agent_cli.system.logger import for_session
 from agent_cli.system.records import dataclass, field
@@ -85,7 +85,7 @@ class Activity:
                 pass
 
 
-class Agent(AgentQueues):
+class Agent(AgentQueues, NotCopied):
     """A conversation with a model that can be prompted, steered, stopped and continued.
 
     One run at a time; settings that change meanwhile count from the next model call on. Events go

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager, suppress
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import (
@@ -213,6 +213,16 @@ def _since_input(prompts: Sequence[Prompt]) -> tuple[Message, ...]:
     sent = (at for at in reversed(range(len(prompts))) if prompts[at].input)
     outputs = projection.entries(prompts[next(sent, 0) :])
     return tuple(projection.messages(outputs))
+
+
+class NotCopied:
+    """What belongs to its runs: `copy` and `pickle` refuse it, before a copy shares its slot."""
+
+    def __reduce__(self) -> NoReturn:
+        raise AgentCliError(
+            f"an {type(self).__name__} is not copied and not pickled: copy agent.state.messages,"
+            " or fork the session"
+        )
 
 
 class RunSlot:

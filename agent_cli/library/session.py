@@ -18,7 +18,7 @@ from agent_cli.contracts.timeline import Block
 from agent_cli.contracts.wording import in_microdollars, in_usd
 from agent_cli.core.agent import Agent
 from agent_cli.core.incoming import with_images
-from agent_cli.core.run import RunSlot
+from agent_cli.core.run import NotCopied, RunSlot
 from agent_cli.library.options import SessionOptions, build
 from agent_cli.library.prompt import PromptResult, PromptRun
 from agent_cli.system.event_loop import in_background
@@ -42,7 +42,7 @@ async def query(prompt: str | UserMessage, options: SessionOptions | None = None
         return await session.prompt(prompt)
 
 
-class AgentSession:
+class AgentSession(NotCopied):
     """A conversation with the whole program: `async with AgentSession(options) as session:`.
 
     It belongs to the event loop in which it was opened. Leaving `async with` stops a prompt that

@@ -87,6 +87,7 @@ class ServerConnection:
         self._is_forgotten = False
         self._doubted: Client | None = None
         self._busy_until = 0.0
+        self._loop = asyncio.get_running_loop()
         self._asking = asyncio.Lock()
         self._stopping = asyncio.Event()
         self._ended = asyncio.Event()
@@ -153,8 +154,14 @@ class ServerConnection:
         process that does not is restarted. Not earlier: it may still be at work on that request.
 
         Raises:
-            ToolError: The server is gone, did not restart within its startup timeout, or hangs.
+            ToolError: The server is gone, did not restart within its startup timeout, or hangs; or
+                it belongs to another event loop.
         """
+        if asyncio.get_running_loop() is not self._loop:
+            raise ToolError(
+                f"MCP server '{self.config.name}' belongs to another event loop: call its tools in"
+                " the one that opened the session"
+            )
         client = await self._settled_client()
         async with self._asking:  # requests side by side ask once
             if self._doubted is client:

@@ -15,16 +15,16 @@ the entry-point group `agent_cli.plugins`; tools alone go under `agent_cli.tools
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 from agent_cli.contracts.errors import PluginError
+from agent_cli.contracts.options import Function, require, require_all
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.returned_values import Maybe
 from agent_cli.system.records import dataclass, field
-from agent_cli.system.shapes import is_mapping, is_sequence
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -177,15 +177,13 @@ class Plugin:
         """Check the types, for authors without a type checker, and whose state it is.
 
         Raises:
-            TypeError: A field has another type; the message names it.
+            AgentCliError: A field has another type; the message names it.
             PluginError: Its state is that of another plugin.
         """
-        for name, fits in _FITS.items():
-            _require(getattr(self, name), fits, f"its `{name}`")
-        for tool in self.tools:
-            _require(tool, _is_tool, "one of its `tools`")
-        for secret in self.secrets:
-            _require(secret, _is_text, "one of its `secrets`")
+        for name, kinds in _KINDS.items():
+            require(getattr(self, name), *kinds, what=f"{name} of the plugin {self.name!r}")
+        require_all(self.tools, Tool, what=f"tools of the plugin {self.name!r}")
+        require_all(self.secrets, str, what=f"secrets of the plugin {self.name!r}")
         if self.state and self.state.plugin != self.name:
             raise PluginError(
                 f"plugin {self.name!r}: its state is that of a plugin {self.state.plugin!r};"
@@ -195,37 +193,20 @@ class Plugin:
 
 def check_additions(ctx: PluginContext) -> None:
     """Check the types of what a plugin added to *ctx*; raises TypeError."""
-    for tool in ctx.tools:
-        _require(tool, _is_tool, "a tool it added")
-    for text in (*ctx.context, *ctx.messages, *ctx.notices):
-        _require(text, _is_text, "a text it added")
+    _require_added(ctx.tools, Tool, "a tool")
+    _require_added((*ctx.context, *ctx.messages, *ctx.notices), str, "a text")
 
 
-def _require(value: object, fits: Callable[[object], bool], what: str) -> None:
-    if not fits(value):
-        raise TypeError(f"{what} cannot be of type {type(value).__name__}")
+def _require_added(added: Sequence[object], kind: type, what: str) -> None:
+    for each in added:
+        if not isinstance(each, kind):
+            raise TypeError(f"{what} it added cannot be of type {type(each).__name__}")
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _is_tool(value: object) -> bool:
-    return isinstance(value, Tool)
-
-
-def _is_function(value: object) -> bool:
-    return value is None or callable(value)
-
-
-_FITS: Mapping[str, Callable[[object], bool]] = {
-    "name": _is_text,
-    "version": _is_text,
-    "prepare": _is_function,
-    "tools": is_sequence,
-    "state": lambda value: value is None or isinstance(value, PluginState),
-    "services": is_mapping,
-    "secrets": is_sequence,
-    "watch": _is_function,
-    "agents": lambda value: isinstance(value, Path | None),
+_KINDS: Final[Mapping[str, tuple[type, ...]]] = {
+    **dict.fromkeys(("name", "version"), (str,)),
+    **dict.fromkeys(("prepare", "watch"), (Function, type(None))),
+    "state": (PluginState, type(None)),
+    "services": (Mapping,),
+    "agents": (Path, type(None)),
 }

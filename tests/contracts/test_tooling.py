@@ -1,6 +1,6 @@
 """The parts of a tool shown to the model and to the user, and the validation of its input."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
@@ -329,6 +329,34 @@ def test_field_of_another_type_is_refused_at_creation(
         replace(named("t"), **wrong)
 
     assert str(refused.value).startswith(sentence)
+
+
+class _Greeting(Tool):
+    def __init__(self, word: str) -> None:
+        async def greet(*_call: object) -> str:
+            return word
+
+        super().__init__(
+            name="greet", label="Greet", description="Greet.", parameters=Move, execute=greet
+        )
+
+
+class _Counted(Tool):
+    def __init__(self, **given: Any) -> None:  # Any: the fields of a tool
+        super().__init__(**given)
+
+
+def test_class_of_tools_that_cannot_be_copied_is_refused_at_creation() -> None:
+    """Each call makes a copy with fixed paths: it ended in a TypeError."""
+    plain = named("t")
+    values = {each.name: getattr(plain, each.name) for each in fields(Tool)}
+
+    with pytest.raises(
+        AgentCliError, match=r"^_Greeting\.__init__ must take every field of .*Tool"
+    ):
+        _Greeting("hello")
+
+    assert replace(_Counted(**values), label="T").label == "T"
 
 
 def test_only_a_tool_can_check_an_input() -> None:

@@ -1,9 +1,11 @@
 """Sessions as Python objects: the whole program against a test server."""
 
 import asyncio
+import copy
 import json
 import math
 import os
+import pickle
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -13,6 +15,7 @@ from typing import Any
 import pytest
 
 from agent_cli import (
+    Agent,
     AgentBusy,
     AgentCliError,
     AgentDefinition,
@@ -604,6 +607,16 @@ async def test_model_of_a_prompt_is_given_by_its_name() -> None:
     async with AgentSession(SessionOptions(provider=Parrot(), model="parrot")) as session:
         with pytest.raises(AgentCliError, match=r"^model must be str or None, not Model$"):
             await session.prompt("go", model=wrong(Model("parrot")))
+
+
+def test_agent_and_session_are_neither_copied_nor_pickled() -> None:
+    """A copy shared locks and the run; the error named a lock of a thread."""
+    for what in (Agent(), AgentSession()):
+        for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(
+                AgentCliError, match=r"^an Agent(Session)? is not copied and not pi"
+            ):
+                copied(what)
 
 
 def test_value_in_place_of_a_session_or_its_options_is_one_sentence() -> None:

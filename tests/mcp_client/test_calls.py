@@ -15,6 +15,7 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted
 from agent_cli.contracts.servers import ServerPhase, ServerState
 from agent_cli.contracts.timeline import Json, text_block
+from agent_cli.contracts.tooling import ToolResult
 from agent_cli.mcp_client import Elicitation, ElicitationAnswer, Host, McpServers, ServerConfig
 from agent_cli.mcp_client.limits import SilenceLimits, TotalTimeReached
 from tests.waiting import GROWING_LIMITS_S, at_growing_limits
@@ -102,6 +103,26 @@ async def test_failed_call_returns_an_error_that_says_what_happened(
             found.append((failed.text, failed.is_error))
 
     assert found == [(text, True) for _reply, text in FAILURES]
+
+
+async def test_call_from_another_event_loop_is_one_sentence(
+    raw_server: "RawServer", call: "Call"
+) -> None:
+    """It hung for good: the loop of the servers never learned of it."""
+    async with McpServers(os.environ) as servers:
+        servers.start([raw_server()])
+        await servers.wait_started(LIMIT_S)
+
+        async def elsewhere() -> ToolResult:
+            return await call(servers, "mcp__raw__reply")
+
+        answer = await asyncio.to_thread(lambda: asyncio.run(elsewhere()))
+
+    assert answer.is_error
+    assert answer.text == (
+        "MCP server 'raw' belongs to another event loop: call its tools in the one that opened the"
+        " session"
+    )
 
 
 ANSWERED: dict[str, Json] = {"type": "text", "text": "answered"}

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import BaseModel
 
-from agent_cli.contracts.errors import PluginError
+from agent_cli.contracts.errors import AgentCliError, PluginError
 from agent_cli.plugins.api import Plugin, PluginState
 
 
@@ -20,24 +20,28 @@ def test_state_of_another_plugin_is_refused() -> None:
 @pytest.mark.parametrize(
     ("field", "value", "told"),
     [
-        ("name", 7, "its `name` cannot be of type int"),
-        ("version", None, "its `version` cannot be of type NoneType"),
-        ("prepare", "text", "its `prepare` cannot be of type str"),
-        ("tools", 7, "its `tools` cannot be of type int"),
-        ("tools", [print], "one of its `tools` cannot be of type builtin_function_or_method"),
-        ("state", {}, "its `state` cannot be of type dict"),
-        ("services", [], "its `services` cannot be of type list"),
-        ("secrets", "KEY", "its `secrets` cannot be of type str"),
-        ("secrets", [7], "one of its `secrets` cannot be of type int"),
-        ("watch", 7, "its `watch` cannot be of type int"),
-        ("agents", "folder", "its `agents` cannot be of type str"),
+        ("name", 7, "name of the plugin 7 must be str, not int"),
+        ("version", None, "version of the plugin 'mine' must be str, not NoneType"),
+        ("prepare", "text", "prepare of the plugin 'mine' must be a function or None, not str"),
+        ("tools", 7, "tools of the plugin 'mine' must be a sequence, not int"),
+        (
+            "tools",
+            [print],
+            "each of tools of the plugin 'mine' must be Tool, not builtin_function_or_method",
+        ),
+        ("state", {}, "state of the plugin 'mine' must be PluginState or None, not dict"),
+        ("services", [], "services of the plugin 'mine' must be Mapping, not list"),
+        ("secrets", "KEY", "secrets of the plugin 'mine' must be a sequence, not str"),
+        ("secrets", [7], "each of secrets of the plugin 'mine' must be str, not int"),
+        ("watch", 7, "watch of the plugin 'mine' must be a function or None, not int"),
+        ("agents", "folder", "agents of the plugin 'mine' must be Path or None, not str"),
     ],
 )
 def test_a_field_of_another_type_is_refused(field: str, value: object, told: str) -> None:
-    """The sentence names the field, and whether it is one part of a sequence."""
+    """As a `Tool` does, it names the field; it was a TypeError, which no program expected."""
     given: dict[str, object] = {"name": "mine", field: value}
 
-    with pytest.raises(TypeError) as refused:
+    with pytest.raises(AgentCliError) as refused:
         Plugin(**given)  # type: ignore[arg-type]  # the point of the test
 
     assert str(refused.value) == told
