@@ -20,8 +20,7 @@ from agent_cli.contracts.tooling import Tool
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.policies.compaction import AroundCompaction, Compaction
 from agent_cli.policies.permission_rules import KINDS, RuleSet, parse_rule, rule_for_file
-from agent_cli.policies.permissions import Permissions
-from agent_cli.policies.session_rules import ProjectRules
+from agent_cli.policies.permissions import Permissions, ProjectRules
 from agent_cli.policies.shell.reach import Reach
 from agent_cli.policies.summarizer import Summarizer
 from agent_cli.providers.anthropic.connection import Connection

@@ -1,40 +1,29 @@
-"""Decisions about calls with their reasons, and how calls of all tools but the shell are decided.
+"""A decision about a call: the verdict, its reasons, and what a question about the call shows.
 
-The reasons are for the loop and for `permissions explain`. The user's rules, the files and the mode
-decide.
+The reasons are for the loop and for `permissions explain`.
 """
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path, PurePath
-from typing import Protocol
+from pathlib import Path
 
 from agent_cli.contracts.events import ToolCall
-from agent_cli.contracts.permission_modes import EDITING, Mode, stricter
-from agent_cli.contracts.permissions import NETWORK, Rule, RuleKind
-from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, Verdict
+from agent_cli.contracts.permission_modes import Mode, stricter
+from agent_cli.contracts.permissions import ApprovalFacts, Rule
+from agent_cli.contracts.tooling import Allow, Ask, Deny, Verdict
 from agent_cli.policies.permission_rules import (
-    RuleSet,
-    allows,
-    allows_subject,
+    COMMAND_TOOL,
     called_paths,
-    opens,
-    touches_subject,
+    command_of,
+    leaves_sandbox,
+    parse_rule,
+    rule_for_file,
 )
-from agent_cli.policies.shell.reach import Objection, Reach
-from agent_cli.sandbox.guarded_files import HOLDS_HOOKS, what_it_starts, why_protected
-from agent_cli.system.loading import late_pattern
-from agent_cli.system.paths import identity, is_too_long, shown
+from agent_cli.policies.shell.reach import Reach
+from agent_cli.sandbox.report import Report
 from agent_cli.system.records import dataclass
 
 WRITERS = frozenset({"edit", "write"})
-_FILE_TOOLS = WRITERS | {"read", "grep", "glob"}
-_READ_BY_GIT = "is named in the configuration or the hooks of git, which reads it or runs it"
-_SAME_FOR_GIT = "is another name of a file that git reads or runs"
-_IS_RUN = "is run or imported outside the sandbox: by agent-cli itself, or found on PATH"
-# Characters with a special meaning in a rule.
-_PATTERN = late_pattern(r"[*?\[\]!#\\()]|\s$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,232 +101,60 @@ def during(verdict: Verdict, mode: Mode, current: Callable[[], Mode]) -> Verdict
     return replace(verdict, holds=lambda: stricter(current(), mode) == mode)
 
 
-class Access(Protocol):
-    """Port to the workspace that the file tools share."""
-
-    def refusal(self, written: str, *, to_write: bool) -> str:
-        """Return the error with which a tool would refuse the path *written*, or ""."""
-        ...
-
-    def outside(self, written: str, *, to_write: bool) -> str:
-        """Return the real path of *written* if its only obstacle is lying outside, else ""."""
-        ...
-
-    def open_path(self, path: str) -> None:
-        """Let the tools use the real *path*; the policy still decides about each call."""
-        ...
+def is_covered(asked: ApprovalFacts, allow: Sequence[Rule]) -> bool:
+    """Return whether *allow* already has all the rules that "always" would add."""
+    rules = {str(parse_rule(written)) for written in asked.rules}
+    return bool(rules) and rules <= {str(rule) for rule in allow}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileCalls:
-    """Facts for decisions about file calls, beyond the rules and the mode.
+def session_rules(call: ToolCall, reach: Reach) -> tuple[str, ...]:
+    """Return the rules that cover *call* and similar ones; none if their effect is unclear.
 
-    Attributes:
-        reach: The workspace.
-        own_dirs: Directories of this program.
-        access: The paths the tools refuse by themselves; None if no rule can open more.
-        grants: Whether a person can grant paths outside.
+    A command is remembered by the first words of its parts, a change of a file by the folder of the
+    workspace that it is in, and every other tool by its name.
     """
+    if call.name in WRITERS:
+        return tuple(_rules_for_folder(call, reach))
+    if call.name != COMMAND_TOOL:
+        return (f"{call.name}(*)" if "path" in call.arguments else call.name,)
+    from agent_cli.policies.shell import session_prefixes  # with the first command
 
-    reach: Reach
-    own_dirs: Sequence[Path] = ()
-    access: Access | None = None
-    grants: bool = True
-
-    def decide(
-        self, call: ToolCall, tool: Tool, params: object, *, rules: RuleSet, mode: Mode
-    ) -> Decision:
-        """Decide about a call; a deny rule wins over everything, plan mode over the rest."""
-        decision = self._decide(call, tool, params, rules=rules, mode=mode)
-        if not isinstance(decision.verdict, Ask) or decision.opens:
-            return decision
-        paths = called_paths(call, (*tool.reads(params), *tool.writes(params)), self.reach.root)
-        may_read = not rules.guards_reading(paths, self.reach.root)
-        return replace(decision, verdict=replace(decision.verdict, may_read=may_read))
-
-    def _decide(
-        self, call: ToolCall, tool: Tool, params: object, *, rules: RuleSet, mode: Mode
-    ) -> Decision:
-        root = self.reach.root
-        writes = tool.writes(params)
-        touched = writes if tool.changes else (*tool.reads(params), *writes)
-        paths = called_paths(call, touched, root)
-        subject = tool.subject(params)
-
-        def fits(rule: Rule, kind: RuleKind) -> bool:
-            if rule.tool == NETWORK:
-                return _covers_page(rule, kind, tool.name, subject)
-            if subject:
-                about = allows_subject if kind == "allow" else touches_subject
-                return about(rule, tool.name, subject)
-            return (allows if kind == "allow" else rules.touches)(rule, tool.name, paths, root)
-
-        def first(kind: RuleKind) -> Rule | None:
-            return next((rule for rule in rules.of(kind) if fits(rule, kind)), None)
-
-        if rule := first("deny"):
-            return denied_by(rule)
-        if mode == "plan" and tool.changes:
-            return denied_by_plan()
-        if tool.changes and (why := self._protection(paths)):
-            return _protected(tool, why)
-        outside = refusal = ""
-        if self.access and tool.name in _FILE_TOOLS and (written := _path_of(call)):
-            # Not the path as given, if possible: a symlink in it may lead elsewhere by now.
-            written = touched[0] if touched else written
-            outside = self.access.outside(written, to_write=tool.changes)
-            refusal = self.access.refusal(written, to_write=tool.changes)
-            if refusal and not outside and self.grants:
-                return denied(refusal, refusal)
-        rule = first("allow")
-        if outside:
-            opening = (each for each in rules.allow if opens(each, tool.name, paths))
-            is_named, rule = bool(rule), next(opening, None)
-            if not rule and not self.grants:
-                decision = _by_mode(tool, params, mode, writes_inside=False)
-                is_asked = isinstance(decision.verdict, Ask) and not is_named
-                return decision if is_asked else denied(refusal, refusal)
-        if tool.changes and (why := self._starts(paths)):
-            return replace(asked(why), opens=outside)
-        if asking := first("ask"):
-            return replace(asked(f"the rule {asking} asks", rule=asking), opens=outside)
-        if objection := self._hidden_below(call, paths, rules, outside if rule else ""):
-            return replace(asked(objection), opens=outside)
-        if rule:
-            return replace(allowed(f"allowed by the rule {rule}", rule=rule), opens=outside)
-        if outside:
-            return _outside(tool, outside)
-        writes_inside = bool(writes) and all(map(self._holds, paths))
-        return _by_mode(tool, params, mode, writes_inside=writes_inside)
-
-    def _protection(self, paths: Sequence[str]) -> str | None:
-        """Return the reason that any of *paths* is write-protected, or None."""
-        for path, root in self._below_roots(paths):
-            if why := why_protected(path, root, self.own_dirs):
-                return f"{path.name} is {why}"
-        return None
-
-    def _starts(self, paths: Sequence[str]) -> str | None:
-        """Return the effect on other programs of changing any of *paths*, or None."""
-        for path, root in self._below_roots(paths):
-            if what := what_it_starts(path, root) or _git_starts(path) or self._runs(path):
-                return f"{os.path.relpath(path, root)} {what}"
-        return None
-
-    def _runs(self, path: Path) -> str | None:
-        """Return what *path* is if this program or the user's programs are run from it, or None."""
-        from agent_cli.sandbox.acting import (  # with a change
-            executed_inside,
-            linked_from_home,
-        )
-
-        roots = (self.reach.root, *self.reach.extra_dirs)
-        if any(map(path.is_relative_to, executed_inside(roots))):
-            return _IS_RUN
-        linked = linked_from_home(roots)
-        named = next((linked[each] for each in linked if path.is_relative_to(each)), None)
-        return f"is {shown(named)}, which programs outside start from" if named else None
-
-    def _below_roots(self, paths: Sequence[str]) -> list[tuple[Path, Path]]:
-        roots = (self.reach.root, *self.reach.extra_dirs, *self.own_dirs)
-        # Each folder of a path that nothing can open would be looked up, for minutes.
-        return [
-            (path, root)
-            for path in map(Path, paths)
-            for root in roots
-            if path.is_relative_to(root) and not is_too_long(str(path).removeprefix(str(root)))
-        ]
-
-    def _hidden_below(
-        self, call: ToolCall, paths: Sequence[str], rules: RuleSet, opened: str
-    ) -> str | None:
-        """Return the objection to a search that would read files hidden by a rule, or None.
-
-        *opened* is a folder outside that a rule opens to the search, or "".
-        """
-        root = self.reach.root
-        if call.name != "grep" or not any(
-            rule.names("read") and rule.text for rule in (*rules.deny, *rules.ask)
-        ):
-            return None
-
-        def is_secret(path: PurePath) -> bool:
-            return rules.hides(path, root, kinds=("deny", "ask"))
-
-        reach = replace(self.reach, is_secret=is_secret)
-        if opened:
-            reach = replace(reach, extra_dirs=(*reach.extra_dirs, Path(opened)))
-        try:
-            for path in paths or [str(root)]:
-                if self._holds(path) or opened:
-                    reach.check_tree(path, path)
-        except Objection as objection:
-            return str(objection)
-        return None
-
-    def _holds(self, path: str) -> bool:
-        return any(map(Path(path).is_relative_to, (self.reach.root, *self.reach.extra_dirs)))
+    prefixes = session_prefixes(command_of(call), reach)
+    return tuple(f"{COMMAND_TOOL}({prefix})" for prefix in prefixes)
 
 
-def _by_mode(tool: Tool, params: object, mode: Mode, *, writes_inside: bool) -> Decision:
-    """Decide about a call that no rule is about and that stays inside the workspace."""
-    doubt = "" if tool.changes else tool.doubt(params)
-    if not tool.changes and not doubt:
-        return allowed("only reads")
-    if mode == "yolo":
-        return allowed("allowed by the mode yolo")
-    if mode in EDITING and writes_inside:
-        return allowed(f"allowed by the mode {mode}")
-    if doubt:
-        text = tool.remembered(params)
-        always = (f"{tool.name}({text})",) if text and _is_plain(text) else ()
-        return replace(asked(doubt, by_mode=True), rules=always)
-    effect = "changes files" if tool.name in WRITERS else "may have side effects"
-    return asked(effect, by_mode=True)
+def _rules_for_folder(call: ToolCall, reach: Reach) -> Iterator[str]:
+    """Yield the rule for the folder with the file of *call*; none if a link leads elsewhere.
+
+    Files outside the workspace ask anyway.
+    """
+    paths = [Path(path) for path in called_paths(call, (), reach.root)]
+    for folder in (reach.root, *reach.extra_dirs):
+        if all(path.is_relative_to(folder) for path in paths):
+            is_root = folder == reach.root
+            yield f"{call.name}(./**)" if is_root else str(rule_for_file(call.name, folder, ""))
+            return
 
 
-def _covers_page(rule: Rule, kind: RuleKind, tool: str, subject: str) -> bool:
-    from agent_cli.policies.network_rules import covers_page  # few have such rules
+def facts_about(
+    call: ToolCall, rule: Rule | None, report: Report | None, reach: Reach
+) -> tuple[str, ...]:
+    """Return the facts a person should know about *call*.
 
-    return covers_page(rule, kind, tool, subject)
+    These are the rule that asks, the sandbox of a command, and the programs it starts, because few
+    people read a long script to its end.
+    """
+    facts: list[str] = []
+    if rule:
+        facts.append(f"rule: {rule}  ({rule.origin})" if rule.origin else f"rule: {rule}")
+    if call.name == COMMAND_TOOL:
+        from agent_cli.policies.shell.readings import programs
 
-
-def _is_plain(text: str) -> bool:
-    """Return whether a rule with *text* is clear: no special character but a * for all details."""
-    return not _PATTERN.search(text.removesuffix(":*"))
-
-
-def _git_starts(path: Path) -> str | None:
-    """Return what *path* is if configuration or hooks of its repository lead there, or None."""
-    from agent_cli.sandbox.git_folders import git_folders  # with the first change
-
-    folders = git_folders(path.parent)
-    for named in folders.named:
-        if path.is_relative_to(named):
-            return _READ_BY_GIT if path == named else HOLDS_HOOKS
-    known = identity(path)  # a hard link has no target
-    of_git = (each for top in folders.protected for each in (top, *top.glob("*")))
-    return _SAME_FOR_GIT if known and known in map(identity, of_git) else None
-
-
-def _path_of(call: ToolCall) -> str:
-    written = call.arguments.get("path")
-    return written if isinstance(written, str) else ""
-
-
-def _protected(tool: Tool, why: str) -> Decision:
-    # The tools refuse these paths themselves, so asking would be useless.
-    if tool.name in WRITERS:
-        return denied(
-            why, f"{why}, so the tools do not change it. Tell the user what to change, and why."
-        )
-    return asked(why)
-
-
-def _outside(tool: Tool, path: str) -> Decision:
-    """Return the question whether a tool may use *path* once, or its folder from now on."""
-    family = "edit" if tool.changes else "read"
-    folder = path if Path(path).is_dir() else str(Path(path).parent)
-    is_plain = folder != "/" and not _PATTERN.search(folder)
-    question = asked(f"{path} is outside the workspace")
-    return replace(question, opens=path, rules=(f"{family}({folder})",) if is_plain else ())
+        started = programs(command_of(call), reach.search_path)
+        if len(started) > 1:
+            facts.append(f"runs: {', '.join(started)}")
+        outside = "none: runs with all your rights and the network"
+        summary = report.summary if report else outside
+        # The reason says the rest about a call that leaves it.
+        facts.append(f"sandbox: {'none' if leaves_sandbox(call) else summary}")
+    return tuple(facts)

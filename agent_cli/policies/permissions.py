@@ -7,46 +7,46 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.options import AUTO_ALLOW, AutoAllow
-from agent_cli.contracts.permission_modes import EDITING, STRICTNESS, Mode, stricter
+from agent_cli.contracts.permission_modes import STRICTNESS, Mode, stricter
 from agent_cli.contracts.permissions import ApprovalFacts, ExplainedPart, Rule, RuleKind, RuleScope
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, Verdict, check_input
-from agent_cli.contracts.wording import MOVED, UNSANDBOXED
+from agent_cli.contracts.wording import MOVED
+from agent_cli.policies.command_calls import CommandCalls
 from agent_cli.policies.decisions import (
-    Access,
     Decision,
-    FileCalls,
-    allowed,
-    asked,
     attempted,
-    denied_by,
-    denied_by_plan,
     during,
+    facts_about,
+    is_covered,
+    session_rules,
 )
-from agent_cli.policies.permission_rules import (
-    COMMAND_TOOL,
-    RuleSet,
-    command_of,
-    leaves_sandbox,
-    parse_rule,
-    runs_on,
-)
-from agent_cli.policies.session_rules import ProjectRules, facts_about, is_covered, session_rules
-from agent_cli.policies.shell.reach import Objection, Reach
+from agent_cli.policies.file_calls import Access, FileCalls
+from agent_cli.policies.permission_rules import COMMAND_TOOL, RuleSet, command_of, parse_rule
+from agent_cli.policies.shell.reach import Reach
 from agent_cli.sandbox.report import Report
 from agent_cli.system.paths import real_path
-
-if TYPE_CHECKING:
-    from agent_cli.policies.shell import Judgement
+from agent_cli.system.records import dataclass
 
 _THIS_SESSION = "this session"
 _NO_RULES = RuleSet()
 _NOTHING_ASKED = ApprovalFacts()
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectRules:
+    """Port to the project's rule file: `add` writes allow rules into `file`.
+
+    `add_everywhere` writes them for every project.
+    """
+
+    file: Path
+    add: Callable[[Sequence[str]], None]
+    add_everywhere: Callable[[Sequence[str]], None] | None = None
 
 
 class Permissions:
@@ -92,11 +92,9 @@ class Permissions:
         """
         self._unkept = unkept
         self.mode: Mode = mode
-        self._reach = reach
         self._rules = rules
-        self._auto_allow = auto_allow
-        self._trusted = trusted
         self._access = access
+        self._commands = CommandCalls(reach=reach, auto_allow=auto_allow, trusted=trusted)
         self._files = FileCalls(reach=reach, own_dirs=own_dirs, access=access, grants=grants)
         self._sandbox = sandbox
         self._project_rules = project_rules
@@ -125,13 +123,15 @@ class Permissions:
             # A call with a question runs only after a person allowed that very call.
             self._access.open_path(decision.opens)
         if isinstance(decision.verdict, Ask):
-            by_mode = session_rules(call, self._reach_in(report)) if decision.by_mode else ()
+            rules = decision.rules
+            if decision.by_mode and not rules:
+                rules = session_rules(call, self._commands.reach_in(report))
             unkept = self._unkept(command_of(call)) if is_command else ""
             verdicts: dict[Mode, Verdict] = {
                 each: decided(each).verdict for each in STRICTNESS if each != mode
             }
             self._asked[call.id] = ApprovalFacts(
-                decision.rules or by_mode,
+                rules,
                 (
                     *facts_about(call, decision.rule, report, self._reach),
                     *filter(None, (unkept,)),
@@ -161,16 +161,17 @@ class Permissions:
     ) -> Decision:
         if not (call.name == COMMAND_TOOL and decision.by_mode and tool.attempt):
             return decision
-        if not self._may_attempt(call, report, mode):
+        attempt = (call.id, command_of(call))
+        if attempt in self._attempted or not self._commands.may_attempt(call, report, mode):
             return decision
-        return attempted(decision, lambda: self._attempted.add((call.id, command_of(call))))
+        return attempted(decision, lambda: self._attempted.add(attempt))
 
     def _decided(
         self, call: ToolCall, tool: Tool, params: object, report: Report | None
     ) -> Callable[[Mode], Decision]:
         """Return what decides about *call* in a mode; a command is judged once for all of them."""
         if call.name == COMMAND_TOOL:
-            return self._about_command(call, report)
+            return self._commands.decide(call, report, rules=self._rules)
         return lambda mode: self._files.decide(call, tool, params, rules=self._rules, mode=mode)
 
     def asked_about(self, call: ToolCall) -> ApprovalFacts:
@@ -247,8 +248,9 @@ class Permissions:
         """Let tools and commands use a further directory like the workspace."""
         real = real_path(folder)
         if real not in (self._reach.root, *self._reach.extra_dirs):
-            self._reach = replace(self._reach, extra_dirs=(*self._reach.extra_dirs, real))
-            self._files = replace(self._files, reach=self._reach)
+            reach = replace(self._reach, extra_dirs=(*self._reach.extra_dirs, real))
+            self._commands = replace(self._commands, reach=reach)
+            self._files = replace(self._files, reach=reach)
 
     def is_remembered(self, call: ToolCall) -> bool:
         """Return whether rules remembered since the question about *call* allow it.
@@ -269,12 +271,11 @@ class Permissions:
 
     def allows_every_effect(self, command: str) -> bool:
         """Return whether a rule, or the mode yolo, allows *command* whatever it changes."""
-        from agent_cli.policies.shell import judge  # rare
+        return self.mode == "yolo" or self._commands.allows_every_effect(command, self._rules)
 
-        if self.mode == "yolo" or self._rule_for_every_command():
-            return True
-        judged = judge(command, self._rules.for_commands(), self._reach)
-        return judged.verdict == "allow" and self._rule_behind(judged) is not None
+    @property
+    def _reach(self) -> Reach:
+        return self._commands.reach
 
     def _is_other_question(self, call: ToolCall, paths: Sequence[str]) -> bool:
         """Return whether a person was asked about *call* while it reached other *paths*.
@@ -290,111 +291,3 @@ class Permissions:
     def _allow(self, rule: Rule) -> None:
         if rule not in self._rules.allow:
             self._rules = replace(self._rules, allow=(*self._rules.allow, rule))
-
-    def _about_command(self, call: ToolCall, report: Report | None) -> Callable[[Mode], Decision]:
-        from agent_cli.policies.shell import judge  # with the first command
-
-        unsandboxed = leaves_sandbox(call)
-        report = None if unsandboxed else report
-        reach = self._reach_in(report)
-        judged = judge(command_of(call), self._rules.for_commands(), reach)
-        rule = self._rule_behind(judged)
-        hiding, unsure = self._rule_hiding_named_file(call, reach)
-
-        def decided(mode: Mode) -> Decision:
-            if judged.verdict == "deny" and rule:
-                return denied_by(rule, judged.commands)
-            if hiding:
-                return denied_by(hiding, judged.commands)
-            if mode == "plan" and not judged.read_only:
-                return denied_by_plan(judged.commands)
-            if judged.verdict == "ask":
-                return asked(judged.reason, rule=rule, commands=judged.commands)
-            if unsandboxed or unsure:
-                return asked(unsure or UNSANDBOXED, commands=judged.commands)
-            if judged.verdict == "allow":
-                return allowed(judged.reason, rule=rule, commands=judged.commands)
-            if every := self._rule_for_every_command():
-                return allowed(f"allowed by the rule {every}", rule=every, commands=judged.commands)
-            if mode == "yolo":
-                return allowed("allowed by the mode yolo", commands=judged.commands)
-            if report and self._is_held(call, report, reach, mode):
-                return allowed("contained by the sandbox", commands=judged.commands)
-            return asked(judged.reason, commands=judged.commands, by_mode=True)
-
-        return decided
-
-    def _reach_in(self, report: Report | None) -> Reach:
-        """Return the reach of a command in the sandbox of *report*."""
-        from agent_cli.policies.shell.git import names_no_program
-
-        hides = report is not None and report.hides_secrets
-        is_safe = hides and (self._trusted or names_no_program(self._reach.root))
-        own = report is not None and report.state == "bwrap"
-        reach = replace(self._reach, git_is_safe=is_safe, has_own_temporary=own)
-        return replace(reach, secrets_are_masked=hides)
-
-    def _is_held(self, call: ToolCall, report: Report, reach: Reach, mode: Mode) -> bool:
-        """Return whether the sandbox of *report* makes approval unnecessary in *mode*."""
-        modes = {"never": (), "auto-edit": EDITING, "always": ("ask", *EDITING)}
-        if mode not in modes[self._auto_allow] or not report.holds or report.network:
-            return False
-        # A command could change this program, which would run outside at the next start.
-        if report.exposed:
-            return False
-        folders = (reach.root, *reach.extra_dirs)
-        # In a home directory, dot files make programs act, and not all can be guarded.
-        if any(map(Path.home().is_relative_to, folders)):
-            return False
-        try:
-            for folder in map(str, folders):
-                reach.check_tree(folder, folder)
-        except Objection:
-            from agent_cli.policies.shell.judgement import reads_no_secret  # rare
-
-            return reads_no_secret(command_of(call), reach)
-        return True
-
-    def _may_attempt(self, call: ToolCall, report: Report | None, mode: Mode) -> bool:
-        """Return whether to try first if the command does without any lasting effect."""
-        from agent_cli.policies.shell.effects import may_only_read
-
-        if (
-            report is None
-            or not report.can_be_read_only
-            or (call.id, command_of(call)) in self._attempted
-        ):
-            return False
-        if mode not in ("ask", *EDITING) or self._auto_allow == "never" or runs_on(call):
-            return False
-        # The dot files of a home directory that is the workspace would be readable.
-        if any(map(Path.home().is_relative_to, (self._reach.root, *self._reach.extra_dirs))):
-            return False
-        return may_only_read(command_of(call), self._reach)
-
-    def _rule_behind(self, judged: "Judgement") -> Rule | None:
-        kinds: dict[str, tuple[RuleKind, ...]] = {
-            "deny": ("deny",),
-            "ask": ("ask", "deny"),
-            "allow": ("allow",),
-        }
-        return next(
-            (
-                rule
-                for kind in kinds.get(judged.verdict, ())
-                for rule in self._rules.of(kind)
-                if rule.names(COMMAND_TOOL) and (rule.text or "*") == judged.rule
-            ),
-            None,
-        )
-
-    def _rule_hiding_named_file(self, call: ToolCall, reach: Reach) -> tuple[Rule | None, str]:
-        """As `RuleSet.rule_hiding_named`, if no sandbox hides such files."""
-        if reach.secrets_are_masked or not self._rules.denies_paths("read"):
-            return None, ""
-        return self._rules.rule_hiding_named(command_of(call), reach)
-
-    def _rule_for_every_command(self) -> Rule | None:
-        """Return the rule that allows any script, parsed or not."""
-        every = (rule for rule in self._rules.allow if rule.text is None)
-        return next((rule for rule in every if rule.names(COMMAND_TOOL)), None)

@@ -18,8 +18,7 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, Verdict, check_input
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.policies.permission_rules import KINDS, RuleSet, parse_rule
-from agent_cli.policies.permissions import Permissions
-from agent_cli.policies.session_rules import ProjectRules
+from agent_cli.policies.permissions import Permissions, ProjectRules
 from agent_cli.policies.shell import Reach
 from agent_cli.sandbox import Report
 from agent_cli.web import web_fetch_tool

@@ -12,7 +12,7 @@ import pytest
 
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.tooling import Ask, check_input
-from agent_cli.policies.decisions import FileCalls
+from agent_cli.policies.file_calls import FileCalls
 from agent_cli.policies.permission_rules import RuleSet
 from agent_cli.policies.shell import Reach
 from agent_cli.sandbox import Report

@@ -17,8 +17,7 @@ from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.permissions import Rule
 from agent_cli.host_proxy.proxy import Contact
 from agent_cli.policies.permission_rules import RuleSet, parse_rule
-from agent_cli.policies.permissions import Permissions
-from agent_cli.policies.session_rules import ProjectRules
+from agent_cli.policies.permissions import Permissions, ProjectRules
 from agent_cli.policies.shell import Reach
 from tests.app.test_person import Dialogs
 from tests.e2e.program import agent_cli
