@@ -22,6 +22,7 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted, ToolError
 from agent_cli.contracts.events import AgentEvent, AgentStart, Event, EventSink
 from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.provider import StreamEvent, TextDelta, ThinkingDelta, ToolCallStart
 from agent_cli.contracts.side_events import ToolAttemptStart
 from agent_cli.contracts.timeline import NO_USAGE, Json, ToolOutput, Usage
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
@@ -331,6 +332,11 @@ class AgentActivity:
         match event:
             case events.AgentStart():
                 self._doing = "thinking"
+            case events.MessageUpdate(event=piece):
+                doing = _writing(piece) or self._doing
+                if doing == self._doing:
+                    return  # each piece of a reply is an event
+                self._doing = doing
             case events.ToolExecutionStart():
                 described = describe_call(self._tools(), event.tool_name, event.args)
                 self._calls[event.tool_call_id] = one_line(described, _GIVEN_CHARS_MAX)
@@ -341,6 +347,8 @@ class AgentActivity:
                 self._doing = "thinking"
             case events.ApprovalRequested():
                 self._doing = "waits for your decision"
+            case events.Retry():
+                self._doing = f"retry {event.attempt} of {event.max_attempts}"
             case (
                 events.UsageChanged(reply=used) | AgentEvent(event=events.UsageChanged(reply=used))
             ):
@@ -352,7 +360,20 @@ class AgentActivity:
 
     def _tell(self) -> None:
         doing = next(reversed(self._calls.values()), self._doing)
-        self._show(f"{doing} · {used(self._usage)}")
+        self._show(f"{doing} · {used(self._usage)}" if self._usage.prompt_tokens else doing)
+
+
+def _writing(piece: StreamEvent) -> str:
+    """Return what a model does that sends *piece*; "" if that does not show it."""
+    match piece:
+        case TextDelta():
+            return "writing"
+        case ThinkingDelta():
+            return "thinking"
+        case ToolCallStart(name=name):
+            return f"writing a call of {one_line(name)}"
+        case _:
+            return ""
 
 
 def used(usage: Usage) -> str:

@@ -34,6 +34,7 @@ from agent_cli.repl.approval.answers import failure
 from agent_cli.repl.commands import Command, Context, OutgoingPrompt, show
 from agent_cli.repl.live.results import outcome_of
 from agent_cli.repl.ports import Application
+from agent_cli.system.event_loop import in_background
 from agent_cli.terminal.narration import describe_call
 from agent_cli.terminal.sanitize import clean, reveal
 
@@ -46,7 +47,7 @@ _TASK_ROWS_MAX: Final = 8
 async def _run_agents_command(context: Context, argument: str) -> None:
     match argument.split():
         case []:
-            _list_agents(context)
+            await _list_agents(context)
         case ["show"]:
             await _choose_agent(context)
         case ["stop", number]:
@@ -61,7 +62,7 @@ async def _run_agents_command(context: Context, argument: str) -> None:
             raise UsageError("/agents takes a number, show, or stop NUMBER")
 
 
-def _list_agents(context: Context) -> None:
+async def _list_agents(context: Context) -> None:
     from agent_cli.terminal.views.table import Column, Table  # rich
 
     rows = [
@@ -69,7 +70,19 @@ def _list_agents(context: Context) -> None:
         for agent in context.app.agents.all()
     ]
     columns = [Column("no.", right=True), Column("agent"), Column("state")]
-    show(context, Table(columns, rows, empty="no agents yet"))
+    show(context, Table(columns, rows, empty="" if rows else await _no_agents(context)))
+
+
+async def _no_agents(context: Context) -> str:
+    """Return why no agent is listed: those of before are not, where a session was resumed."""
+    earlier = await in_background(context.app.sessions.agents)  # large files take seconds
+    if not earlier:
+        return "no agents yet"
+    before = counted(len(earlier), "earlier agent")
+    return (
+        f"no agents since the session was resumed; /usage has the IDs of {before}, and"
+        " `agent-cli sessions show ID` their work"
+    )
 
 
 async def _choose_agent(context: Context) -> None:
@@ -77,7 +90,7 @@ async def _choose_agent(context: Context) -> None:
     agents = context.app.agents.all()
     working = [agent for agent in agents if agent.is_running] or agents[-1:]
     if not working:
-        raise UsageError("no agents yet")
+        raise UsageError(await _no_agents(context))
     chosen: int | None = 0
     if len(working) > 1 and context.controls:
         rows = [f"{reveal(agent.title)} · {reveal(agent.state)}" for agent in working]

@@ -17,6 +17,7 @@ from agent_cli.repl.commands.mcp import MCP_COMMAND
 from agent_cli.repl.recall import last_answer
 from agent_cli.repl.todos import unfolded
 from agent_cli.system.desktop import copy_text, way_to_copy
+from agent_cli.system.event_loop import in_background
 from agent_cli.system.records import dataclass, field
 from agent_cli.terminal.sanitize import reveal
 
@@ -50,14 +51,15 @@ def _todo(context: Context, _argument: str) -> None:
     context.writer.aside("\n".join(unfolded(context.app.todos())) or "the todo list is empty")
 
 
-def _usage(context: Context, part: str) -> None:
+async def _usage(context: Context, part: str) -> None:
     if part == _CACHE:
         context.writer.aside("\n".join(context.app.cache_lines()))
         return
     if part:
         raise UsageError(f"/usage shows everything, or cache, not {one_line(part)}")
     conversation = context.app.agent.conversation
-    agents = {f"agent {info.agent} {info.id}": info.usage for info in context.app.sessions.agents()}
+    listed = await in_background(context.app.sessions.agents)  # large files take seconds
+    agents = {f"agent {info.agent} {info.id}": info.usage for info in listed}
     show(context, UsageView.of(conversation.messages(), conversation.usage, agents))
 
 
@@ -239,6 +241,7 @@ INFORMATION_COMMANDS: Final = (
         "show the tokens used so far and their cost",
         _usage,
         "[cache]",
+        beside_a_run=True,
         choices=lambda _app: {_CACHE: "hits and losses of the prompt cache, with their causes"},
     ),
     Command("context", "show what fills the context window", _context),

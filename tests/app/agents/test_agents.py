@@ -12,6 +12,7 @@ from typing import cast
 
 import pytest
 
+from agent_cli.agents.children import AgentActivity
 from agent_cli.app.app import App
 from agent_cli.app.arguments import parse_arguments
 from agent_cli.app.startup import start
@@ -20,15 +21,20 @@ from agent_cli.contracts.agents import AgentServer
 from agent_cli.contracts.dialogs import Approved, Decision, Rejected, ServerDialogs
 from agent_cli.contracts.events import (
     AgentEvent,
+    AgentStart,
     Event,
+    MessageUpdate,
+    Retry,
     ToolCall,
     ToolExecutionEnd,
     ToolExecutionStart,
     ToolExecutionUpdate,
+    UsageChanged,
 )
-from agent_cli.contracts.messages import ToolResultMessage
+from agent_cli.contracts.messages import AssistantMessage, ToolResultMessage
+from agent_cli.contracts.provider import StreamEvent, TextDelta, ThinkingDelta, ToolCallStart
 from agent_cli.contracts.servers import ServerPhase, public_name
-from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.core.declining import REFUSALS_MAX
 from agent_cli.core.run import RunResult
 from agent_cli.session_store import SessionStore
@@ -190,6 +196,34 @@ async def test_subagents_last_reply_is_the_result_of_its_call() -> None:
         if isinstance(event, ToolExecutionUpdate)
     ]
     assert any("Read basket.py · " in each for each in told)
+
+
+def test_row_of_an_agent_tells_when_it_writes_and_tries_again() -> None:
+    """A long first reply was "thinking · 0 tokens" to its end; a piece of it changes no row."""
+    rows: list[str] = []
+    activity = AgentActivity(rows.append, tuple)
+    used = Usage(1_000, 200, cost_microdollars=1_200)
+
+    def pieces(*given: StreamEvent) -> Sequence[Event]:
+        return [MessageUpdate(lambda: AssistantMessage(()), piece) for piece in given]
+
+    events: Sequence[Event] = [
+        AgentStart(),
+        Retry(1, 10, 2.0, "overloaded", restarted=False),
+        *pieces(TextDelta(0, "It "), TextDelta(0, "is"), ToolCallStart(1, "t1", "write")),
+        UsageChanged(used, used),
+        *pieces(ThinkingDelta(0, "I "), ThinkingDelta(0, "wonder")),
+    ]
+    for event in events:
+        activity(event)
+
+    assert rows == [
+        "thinking",
+        "retry 1 of 10",
+        "writing",
+        "writing a call of write",
+        "thinking · 1.2k tokens · $0.0012",
+    ]
 
 
 async def test_plugin_agent_is_offered_to_the_model_and_works(tmp_path: Path) -> None:

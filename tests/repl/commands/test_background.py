@@ -2,6 +2,8 @@
 
 import asyncio
 import re
+import threading
+from collections.abc import Sequence
 from io import StringIO
 from typing import cast
 
@@ -10,6 +12,7 @@ import pytest
 from agent_cli.contracts.agents import AgentInfo, AgentWork
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.goals import Goal
+from agent_cli.contracts.listings import SessionInfo
 from agent_cli.contracts.timeline import (
     Json,
 )
@@ -24,7 +27,7 @@ from agent_cli.repl.live.results import outcome_of
 from agent_cli.terminal.writer import Writer
 from tests.fakes import calls, says, scripted_agent, tool_use
 from tests.repl.conversation import Nobody, said
-from tests.repl.scripted_app import Application
+from tests.repl.scripted_app import Application, kept
 
 
 def test_agents_command_lists_subagents_with_their_state() -> None:
@@ -33,6 +36,35 @@ def test_agents_command_lists_subagents_with_their_state() -> None:
         "1  agent explore (find \\x1b[31mit)  read a.py · 9 s",
         "2  agent plan (plan it)  ended after 3 s",
     ]
+
+
+@pytest.mark.parametrize(
+    ("earlier", "row"),
+    [
+        ((), "no agents yet"),
+        (
+            [kept("aa1", "find it"), kept("bb2", "plan it")],
+            "no agents since the session was resumed; /usage has the IDs of 2 earlier agents, and"
+            " `agent-cli sessions show ID` their work",
+        ),
+    ],
+)
+def test_agents_of_before_a_resume_are_counted_and_found(
+    earlier: Sequence[SessionInfo], row: str
+) -> None:
+    """ "no agents yet" was wrong, and their files are too large for the event loop."""
+    app, read_in = Application(), list[threading.Thread]()
+
+    def agents() -> Sequence[SessionInfo]:
+        read_in.append(threading.current_thread())
+        return earlier
+
+    app.sessions.agents, app.agents.all = agents, tuple  # type: ignore[method-assign]
+
+    assert said("/agents", "/agents show", app=app) == [row, row]
+    said("/usage", app=app)
+    assert len(read_in) == 3
+    assert threading.main_thread() not in read_in
 
 
 def test_agents_command_shows_the_work_of_a_subagent() -> None:
