@@ -1,11 +1,12 @@
 """Records in columns, and simpler views: titled facts, bars, a tree of reasons."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.table import Table as RichTable
 from rich.tree import Tree as RichTree
@@ -18,6 +19,7 @@ from agent_cli.terminal.views import Drawn, View, cell
 _GAP: Final = 3
 _BROKEN_FROM: Final = 8
 """The cells of a word of text that may be broken to fit its column."""
+_TEXT_CELLS_MIN: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +101,13 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class _Fitted:
-    """A table in columns, or in records where they do not fit."""
+    """A view in columns, or in records where they do not fit."""
 
-    table: Table
+    view: "Table | Facts"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        is_wide = self.table.cells_min() <= options.max_width
-        yield self.table.in_columns() if is_wide else self.table.in_records()
+        is_wide = self.view.cells_min() <= options.max_width
+        yield self.view.in_columns() if is_wide else self.view.in_records()
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,18 +164,39 @@ class Facts:
 
     facts: Sequence[Fact]
 
-    def drawn(self) -> RichTable:
-        """Return the facts for a terminal, texts wrapped beside their titles."""
+    def drawn(self) -> Drawn:
+        """Return the facts for a terminal; on a narrow one, each text below its title."""
+        return _Fitted(self)
+
+    def in_columns(self) -> RichTable:
+        """Return each text beside its title, for a terminal that is wide enough."""
         grid = RichTable.grid(padding=(0, 2))
         grid.add_column(style="dim", no_wrap=True)
         grid.add_column(overflow="fold")
+        for fact, title in self._titled():
+            grid.add_row(cell(title), cell(fact.text, fact.style))
+        return grid
+
+    def in_records(self) -> Group:
+        """Return each text below its title."""
+        drawn: list[Drawn] = []
+        for fact, title in self._titled():
+            drawn += [cell(title, "dim")] if title else []
+            drawn.append(Padding(cell(fact.text, fact.style), (0, 0, 0, 2)))
+        return Group(*drawn)
+
+    def cells_min(self) -> int:
+        """Return the width below which the texts would be columns of syllables."""
+        title = max((cell_len(clean(fact.title)) for fact in self.facts), default=0)
+        lines = (cell_len(line) for fact in self.facts for line in clean(fact.text).splitlines())
+        return title + 2 + min(max(lines, default=0), _TEXT_CELLS_MIN)
+
+    def _titled(self) -> Iterator[tuple[Fact, str]]:
+        """Yield each fact with its title, which is "" below the same one."""
         above = ""
         for fact in self.facts:
-            grid.add_row(
-                "" if fact.title == above else cell(fact.title), cell(fact.text, fact.style)
-            )
+            yield fact, "" if fact.title == above else fact.title
             above = fact.title
-        return grid
 
     def lines(self) -> Sequence[str]:
         """Return `title: text` for each."""

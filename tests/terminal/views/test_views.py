@@ -106,6 +106,23 @@ def test_table_too_narrow_for_its_numbers_becomes_a_list_for_each_row() -> None:
     ]
 
 
+def test_facts_too_narrow_for_their_texts_have_them_below_their_titles() -> None:
+    """/help had a column of three cells on a terminal of 20."""
+    facts = Facts([Fact("Ctrl-J, Enter", "new line"), Fact("Esc", "stop the run that goes on")])
+    pair = Facts([Fact("mode", "ask or plan"), Fact("mode", "of the session")])
+
+    assert drawn_text(facts, width=40).splitlines()[0] == "Ctrl-J, Enter  new line"
+    assert drawn_text(facts, width=20).splitlines() == [
+        "Ctrl-J, Enter",
+        "  new line",
+        "Esc",
+        "  stop the run that",
+        "  goes on",
+    ]
+    assert drawn_text(pair, width=20).splitlines() == ["mode  ask or plan", "      of the session"]
+    assert drawn_text(pair, width=16).splitlines() == ["mode", "  ask or plan", "  of the session"]
+
+
 @pytest.mark.parametrize(
     "make",
     [
