@@ -264,7 +264,12 @@ class LiveShell:
 
     def _do_beside(self, work: Coroutine[None, None, None]) -> None:
         """Run a slow command concurrently with the run."""
-        self._tasks.create_task(reported(work, self._new_lines()))
+        self._tasks.create_task(self._beside(work))
+
+    async def _beside(self, work: Coroutine[None, None, None]) -> None:
+        await reported(work, self._new_lines())
+        if not (self.is_busy or self._screen.asks()):  # the prompt stands below its output
+            self.display.leave_space()
 
     async def _work(self) -> None:
         while True:
