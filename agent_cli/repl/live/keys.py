@@ -20,6 +20,7 @@ from prompt_toolkit.search import accept_search, stop_search
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.repl.dialogue import ASIDE, Choice, chosen
+from agent_cli.repl.live.input.keyboard import ALT
 from agent_cli.repl.live.queue_edit import bind_queue_keys
 from agent_cli.repl.live.screen import LiveScreen
 
@@ -126,6 +127,12 @@ def _bind_stopping(keys: KeyBindings, screen: LiveScreen) -> None:
     @keys.add("escape", filter=Condition(lambda: screen.menu.is_open) & ~is_searching & ~vi_mode)
     def close_menu(_event: KeyPressEvent) -> None:
         screen.menu.close()
+
+    with_alt = Condition(lambda: screen.app.key_processor.key_buffer[:1] == [ALT])
+
+    @keys.add("escape", Keys.Any, filter=with_alt & ~vi_mode)
+    def ignore(_event: KeyPressEvent) -> None:
+        """Do nothing for a key with Alt that is not bound: its Esc would stop a run."""
 
     @keys.add("c-d", filter=empty)
     def leave(_event: KeyPressEvent) -> None:

@@ -3,6 +3,7 @@
 Imported before the first prompt: standard library and prompt_toolkit only.
 """
 
+import math
 from collections.abc import Callable, MutableSequence, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -104,6 +105,8 @@ def queue_row(text: str, *, when: str) -> str:
 
 
 _ROWS_MAX: Final = 4
+# A key that follows a drop so soon was meant for the message, and not for the run or the session.
+_SAME_HAND_S: Final = 0.8
 _EDITS: Final = " · ↑ edits"
 _HINTS: Final = (
     "Enter keeps · Ctrl-D drops · Esc undoes · Alt-↑ Alt-↓ move it · ↑ ↓ others",
@@ -127,8 +130,9 @@ class QueueEdit:
         *,
         is_asked: Callable[[], bool],
         can_begin: Callable[[], bool],
+        clock: Callable[[], float],
     ) -> None:
-        """Edit nothing yet.
+        """Edit nothing yet; *clock* is a monotonic clock, in seconds.
 
         *is_asked* returns whether the input belongs to a question, *can_begin* whether Arrow-up
         begins to edit: at a question it moves the mark.
@@ -138,6 +142,7 @@ class QueueEdit:
         self._refresh = refresh
         self._is_asked = is_asked
         self._can_begin = can_begin
+        self._clock, self._dropped_at_s = clock, -math.inf
         self._edited: Queued | None = None
         self._put_aside = ""
 
@@ -145,6 +150,11 @@ class QueueEdit:
     def is_active(self) -> bool:
         """Whether a queued message is in the input."""
         return self._edited is not None and not self._is_asked()
+
+    @property
+    def has_just_dropped(self) -> bool:
+        """Whether a message was dropped a moment ago."""
+        return self._clock() - self._dropped_at_s < _SAME_HAND_S
 
     def step(self, by: int) -> None:
         """Edit the message *by* places further; from no message, the last one."""
@@ -176,6 +186,7 @@ class QueueEdit:
         """Remove the message from the queue; its text is in the history."""
         self._release("")
         self._end()
+        self._dropped_at_s = self._clock()
 
     def undo(self) -> None:
         """Put the message back unedited; the edited text is in the history."""
@@ -294,3 +305,10 @@ def bind_queue_keys(keys: KeyBindings, queue: QueueEdit, draft: Draft, has: Cond
     @keys.add("c-d", filter=active)
     def drop(_event: KeyPressEvent) -> None:
         queue.drop()
+
+    dropped = Condition(lambda: queue.has_just_dropped) & ~active
+
+    @keys.add("escape", filter=dropped & ~vi_mode)
+    @keys.add("c-d", filter=dropped & empty)
+    def ignore(_event: KeyPressEvent) -> None:
+        """Neither stop the run nor leave."""

@@ -152,6 +152,7 @@ class LiveScreen:
             self.refresh,
             is_asked=is_asked,
             can_begin=lambda: self.asking.question is None,
+            clock=self._clock,
         )
 
     def _asked(self) -> None:

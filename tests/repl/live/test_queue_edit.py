@@ -88,6 +88,25 @@ async def test_escape_leaves_a_queued_message_as_it_was_and_stops_nothing(
         assert not it.person.interrupted
 
 
+@pytest.mark.parametrize("key", [ESCAPE, CTRL_D])
+async def test_key_right_after_a_drop_neither_stops_the_run_nor_leaves(
+    tmp_path: Path, key: str
+) -> None:
+    """It was meant for the message that was gone already."""
+    async with live(tmp_path) as it:
+        await with_messages(it, "one")
+        it.type(UP)
+        await it.until(lambda: it.rows[-1] == "you> one")
+        await it.press(CTRL_D)
+        await it.press(key)
+
+        assert it.screen.app.is_running
+        assert (queued(it), it.person.interrupted) == ([], 0)
+        it.now_s += 1
+        it.type(ESCAPE)
+        await it.until(lambda: it.person.interrupted == 1)
+
+
 @pytest.mark.parametrize("move", [ALT_UP, CTRL_UP])
 async def test_a_queued_message_is_moved_and_dropped(tmp_path: Path, move: str) -> None:
     """Alt with an arrow, or Ctrl, moves it; Ctrl-D, or Enter on nothing, drops it."""

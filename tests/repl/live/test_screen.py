@@ -12,10 +12,12 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion, Word
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.document import Document
 from prompt_toolkit.input import PipeInput, create_pipe_input
+from prompt_toolkit.key_binding.key_processor import KeyPress
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.repl.dialogue import Choice
 from agent_cli.repl.live.asking import SILENCE_S, OpenQuestion
+from agent_cli.repl.live.input.keyboard import ALT
 from agent_cli.repl.live.keys import bind_keys
 from agent_cli.repl.live.queue_edit import Queued, move_line, release_line
 from agent_cli.repl.live.screen import LiveScreen
@@ -395,6 +397,22 @@ async def test_status_line_is_dimmed_except_in_the_high_contrast_theme(tmp_path:
         await it.until(lambda: "other words" in it.rows)
 
         assert "\x1b[0;90mother" not in it.written.getvalue()
+
+
+async def test_key_with_alt_that_is_not_bound_stops_nothing(tmp_path: Path) -> None:
+    """A slip beside Alt-F stopped the run, and typed a letter; a typed Esc does stop it."""
+    async with live(tmp_path) as it:
+        it.person.is_busy = True
+        processor = it.screen.app.key_processor
+        processor.feed_multiple([ALT, KeyPress("x"), KeyPress("a"), ALT, KeyPress("b")])
+        processor.process_keys()
+        it.type("b")
+        await it.until(lambda: it.rows == ["you> ba"])
+
+        assert it.person.interrupted == 0
+        it.type(f"{ESCAPE}x")
+        await it.until(lambda: it.person.interrupted == 1)
+        await it.until(lambda: it.rows == ["you> bxa"])
 
 
 @pytest.mark.parametrize("key", [CTRL_C, ESCAPE])

@@ -9,7 +9,7 @@
   nobody waits for, keys in kitty's form. Passed on, each is an Esc, which would stop a run, and
   some letters in the line. Of kitty's form, the keys that have another form become that one.
 * An arrow with Alt is that arrow with Ctrl. prompt_toolkit makes two keys of one with Alt, of which
-  the first is an Esc.
+  the first is an Esc; for any other key that is `ALT`, which does what Esc does only in vi mode.
 
 Imported before the first prompt: standard library and prompt_toolkit only.
 """
@@ -212,6 +212,7 @@ _SHIFT, _ALT, _CTRL, _LOCKS = 1, 2, 4, 64 | 128
 # The code points that stand for keys without a character, such as Caps Lock.
 _NO_CHARACTERS: Final = range(0xE000, 0xF900)
 _ESCAPE: Final = KeyPress(Keys.Escape, "\x1b")
+ALT: Final = KeyPress(Keys.Escape, "Alt")
 # What the keys with Alt are here. prompt_toolkit makes an Esc and the key of each.
 _WITH_ALT: Final[Mapping[str, Keys]] = MappingProxyType(
     {
@@ -246,9 +247,16 @@ def _without_strays(keys: Sequence[KeyPress]) -> list[KeyPress]:
             at += 2
         else:
             stray = _stray(keys[at : at + _SEQUENCE_CHARS_MAX])
-            kept += _meant(stray) if stray else [keys[at]]
+            kept += _meant(stray) if stray else [_escape(keys[at + 1 : at + 3])]
             at += len(stray) or 1
     return kept
+
+
+def _escape(following: Sequence[KeyPress]) -> KeyPress:
+    """Return the Esc before the keys *following*: Alt if one character was read with it."""
+    character, *others = following or [_ESCAPE]
+    is_one = not isinstance(character.key, Keys) and (not others or others[0].key is Keys.Escape)
+    return ALT if is_one else _ESCAPE
 
 
 def _stray(keys: Sequence[KeyPress]) -> str:
@@ -267,7 +275,7 @@ def _meant(sequence: str) -> Iterator[KeyPress]:
         return
     code, modifiers = int(found["code"]), (int(found["modifiers"] or 1) - 1) & ~_LOCKS
     if modifiers & _ALT:
-        yield _ESCAPE
+        yield ALT
         modifiers &= ~_ALT
     char = _character(code)
     if key := _NAMED.get((code, modifiers)):

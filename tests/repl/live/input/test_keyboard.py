@@ -6,7 +6,7 @@ import os
 import termios
 import time
 import tty
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 import pytest
@@ -15,6 +15,7 @@ from prompt_toolkit.keys import Keys
 
 from agent_cli.repl.live.input import keyboard as module
 from agent_cli.repl.live.input.keyboard import (
+    ALT,
     QUESTION,
     Ground,
     GroundAnswer,
@@ -188,6 +189,27 @@ def test_arrow_with_alt_is_one_key_and_takes_no_other_with_it(
 ) -> None:
     """It was dropped with the next keys, and an Esc in it would stop a run."""
     assert [key.key for key in read(f"a{sequence}hello{sequence}")] == ["a", *keys, *"hello", *keys]
+
+
+@pytest.mark.parametrize(
+    ("typed", "keys"),
+    [
+        ("\x1bx", [ALT, "x"]),
+        ("\x1bx\x1b\xe4", [ALT, "x", ALT, "\xe4"]),
+        ("\x1b[120;3u", [ALT, "x"]),
+        ("\x1bno", [Keys.Escape, "n", "o"]),
+        ("\x1b\x03", [Keys.Escape, Keys.ControlC]),
+        ("\x1b\x1bx", [Keys.Escape, ALT, "x"]),
+    ],
+)
+def test_one_character_read_with_an_escape_is_that_key_with_alt(
+    typed: str, keys: Sequence[KeyPress | str]
+) -> None:
+    """More text was typed after Esc, or sent by a program that drives this one."""
+    expected = [key if isinstance(key, KeyPress) else KeyPress(key, key) for key in keys]
+    read_keys = [key if key == ALT else KeyPress(key.key, key.key) for key in read(typed)]
+
+    assert read_keys == expected
 
 
 @pytest.mark.parametrize(
