@@ -72,7 +72,7 @@ def _toml_document(path: Path, text: str) -> Mapping[str, object]:
 
 def _json_document(path: Path, text: str) -> Mapping[str, object]:
     try:
-        document = json.loads(text)
+        document = load_commented(text)
     except json.JSONDecodeError as error:
         raise SettingsError(f"{path}:{error.lineno} is not valid JSON: {error.msg}") from error
     if not is_object(document):

@@ -36,6 +36,7 @@ def mend_surrogates(data: bytes) -> bytes:
 
 # What has no end ends with the text: looked for behind each quote, it would take hours.
 _COMMENT = re.compile(r'("(?>(?:[^"\\]|\\.)*)"?)|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
+_NOT_LINE_END = re.compile(r"[^\n]")
 _TRAILING_COMMA = re.compile(r'("(?>(?:[^"\\]|\\.)*)"?)|,(?=\s*[}\]])', re.DOTALL)
 
 
@@ -48,13 +49,10 @@ def load_commented(text: str) -> object:
     try:
         return json.loads(text)
     except ValueError:
-        try:
-            return json.loads(_plain(text))
-        except ValueError:
-            pass
-        raise
+        return json.loads(_plain(text))
 
 
 def _plain(text: str) -> str:
-    without = _COMMENT.sub(lambda found: found[1] or " ", text)
-    return _TRAILING_COMMA.sub(lambda found: found[1] or "", without)
+    """Return *text* with blanks for its comments and trailing commas, so that places stay."""
+    without = _COMMENT.sub(lambda found: found[1] or _NOT_LINE_END.sub(" ", found[0]), text)
+    return _TRAILING_COMMA.sub(lambda found: found[1] or " ", without)

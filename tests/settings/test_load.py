@@ -429,9 +429,9 @@ def test_empty_variable_sets_nothing() -> None:
     assert loaded.notices == ()
 
 
-def test_json_settings_support_null_and_record_their_line() -> None:
+def test_json_settings_support_null_and_comments_and_record_their_line() -> None:
     """C11: an explicit null compaction strategy means none (S1-37), a null temperature unset."""
-    text = '{\n  "Temperature": null,\n  "Compaction": {\n    "Strategy": null\n  }\n}'
+    text = '{  // mine,\n  "Temperature": null,\n  "Compaction": {\n    "Strategy": null,\n  }\n}'
     path = write_user(text, "appsettings.json")
 
     loaded = load()
@@ -444,6 +444,10 @@ def test_json_settings_support_null_and_record_their_line() -> None:
     ("text", "complaint"),
     [
         ('{"a": }', ":1 is not valid JSON: Expecting value"),
+        (
+            '{\n  // mine\n  "a" 1}',
+            ":3 is not valid JSON: Expecting ':' delimiter",
+        ),
         ("[]", " must hold one JSON object"),
         (f'{{"a": {"1" * 5_000}}}', " holds a number that is too long; correct it"),
     ],

@@ -253,7 +253,9 @@ def test_shifted_key_in_the_form_of_kitty_types_the_shifted_character(
     assert [(key.key, key.data) for key in read(sequence)] == [(typed, typed)]
 
 
-@pytest.mark.parametrize("text", ["\x1b[A", "\x1b[1;5D", "\x1bb", "\x1b[200~\x1b[I\x1b[201~", "[I"])
+@pytest.mark.parametrize(
+    "text", ["\x1b[A", "\x1b[1;5D", "\x1bbc", "\x1b[200~\x1b[I\x1b[201~", "[I"]
+)
 def test_known_keys_and_pastes_pass_unchanged(text: str) -> None:
     assert "".join(key.data for key in read(text)) in (text, "\x1b[I")
 
