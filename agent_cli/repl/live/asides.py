@@ -1,6 +1,6 @@
 """Commands that run beside other work, and the lines of work beside which a question opens."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted
@@ -8,16 +8,19 @@ from agent_cli.contracts.wording import one_line
 from agent_cli.repl.commands import Context
 from agent_cli.repl.commands.registry import run_command
 from agent_cli.repl.live.display import Display
+from agent_cli.repl.live.screen import LiveScreen
+from agent_cli.repl.runs import reported
 from agent_cli.terminal.writer import Lines, Style
 
 
 class Asides:
     """The running commands, in the order they were begun."""
 
-    def __init__(self, lines: Lines, refresh: Callable[[], None]) -> None:
-        """Run no command yet; *refresh* is called when one begins or has ended."""
-        self._lines = lines
-        self._refresh = refresh
+    def __init__(self, display: Display, screen: LiveScreen, ended: Callable[[], None]) -> None:
+        """Run no command yet; *ended* is called when one has, which may have changed the model."""
+        self._display = display
+        self._screen = screen
+        self._ended = ended
         self._running: dict[CancelToken, str] = {}
 
     @property
@@ -35,21 +38,28 @@ class Asides:
         for token in [*self._running]:
             token.cancel()
 
+    async def do(self, work: Coroutine[None, None, None], lines: Lines) -> None:
+        """Do *work*, a command or another thing beside a run; write its errors to *lines*."""
+        await reported(work, lines)
+        if not (self._screen.listener.is_busy or self._screen.asks()):
+            self._display.leave_space()  # the prompt stands below
+
     async def run(self, text: str, context: Context) -> None:
         """Run the command *text* to its end."""
         token = CancelToken()
         self._running[token] = name = one_line(text.split(maxsplit=1)[0])
-        self._refresh()
+        self._screen.refresh()
         try:
             async with token.scope():
                 await run_command(text, context)
         except Aborted:
             if not token.cancelled:
                 raise
-            self._lines.notice(f"{name} stopped", "warning")
+            self._display.notice(f"{name} stopped", "warning")
         finally:
             del self._running[token]
-            self._refresh()
+            self._ended()
+            self._screen.refresh()
 
 
 class WaitingLines:

@@ -66,7 +66,7 @@ class LiveShell:
         self._new_lines = partial(WaitingLines, self.display, lambda: screen.asking.question)
         self._lines_of_work = self._new_lines()
         screen.on_return = self.display.repeat_question
-        self._asides = Asides(self.display, screen.refresh)
+        self._asides = Asides(self.display, screen, self._status.refresh)
         self._turn = asyncio.Lock()
         self._controls = ScreenControls(screen, self.display, results, self._turn, self.is_command)
         self._dispatcher = LineDispatcher(
@@ -264,12 +264,7 @@ class LiveShell:
 
     def _do_beside(self, work: Coroutine[None, None, None]) -> None:
         """Run a slow command concurrently with the run."""
-        self._tasks.create_task(self._beside(work))
-
-    async def _beside(self, work: Coroutine[None, None, None]) -> None:
-        await reported(work, self._new_lines())
-        if not (self.is_busy or self._screen.asks()):  # the prompt stands below its output
-            self.display.leave_space()
+        self._tasks.create_task(self._asides.do(work, self._new_lines()))
 
     async def _work(self) -> None:
         while True:

@@ -309,6 +309,7 @@ async def test_model_and_effort_can_be_changed_during_a_run(tmp_path: Path) -> N
         await it.until(lambda: f"model: {app.models['high']}" in it.rows)
         it.type("/effort low\r")
         await it.until(lambda: "effort: low" in it.rows)
+        await it.until(lambda: it.rows[-1].startswith(f"{app.models['high']} low · "))
         state = app.agent.state
 
     assert (state.model, state.thinking_level) == (app.find_model("high"), "low")
