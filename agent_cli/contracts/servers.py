@@ -46,7 +46,7 @@ class ServerState:
         notes: One sentence for each item left out (e.g. a tool with an invalid schema).
         restarts: Restarts since it last ran stably.
         tokens: Estimated tokens its tools add to every request (bytes / 4).
-        needs_sign_in: It failed because the user has to sign in.
+        needs_sign_in: It failed, or its calls fail, because the user has to sign in.
         changed: Tools withheld because they changed since they were approved.
         stderr: The last lines of its standard error when it last ended, made printable.
         last_end: The reason it last ended, or ""; unlike `reason`, it survives a restart.

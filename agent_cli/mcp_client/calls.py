@@ -81,6 +81,9 @@ class Server(Protocol):
     def doubt(self, client: Client, *, is_cancelled: bool) -> None:
         """Note that a request got no answer: before the next one, the server is asked for one."""
 
+    def note_sign_in(self, client: Client, *, is_lost: bool) -> None:
+        """Note whether a request over *client* was refused because the user has to sign in."""
+
 
 async def call_tool(
     server: Server,
@@ -174,7 +177,13 @@ async def in_session(server: Server, do: Callable[[Client], Awaitable[Reply]]) -
 async def _used(server: Server, client: Client, do: Callable[[Client], Awaitable[Reply]]) -> Reply:
     try:
         with server.uses.one():
-            return await do(client)
+            reply = await do(client)
+        server.note_sign_in(client, is_lost=False)
+        return reply
+    except MCPError as error:
+        is_refused = _status(error) == HTTPStatus.UNAUTHORIZED
+        server.note_sign_in(client, is_lost=is_refused or error.code == SIGN_IN_FAILED)
+        raise
     except (TimeoutError, asyncio.CancelledError) as error:
         server.doubt(client, is_cancelled=isinstance(error, asyncio.CancelledError))
         raise
@@ -273,7 +282,7 @@ def _protocol_error(server: Server, error: MCPError) -> str:
         ended = f"MCP server '{name}' ended during the call{why}{server.stderr_quote}"
         return f"{ended}. {_UNKNOWN_EFFECT}"
     if error.code == HTTP_FAILED:
-        return f"MCP server '{name}' could not be reached ({message}): it did not get the call."
+        return f"MCP server '{name}' did not get the call: {message}."
     if error.code == NO_ANSWER:
         return f"MCP server '{name}' gave no result: {message}. {_UNKNOWN_EFFECT}"
     if error.code == TOO_LONG:

@@ -195,6 +195,12 @@ class ServerConnection:
             limit_s = min(self.config.call_timeout_s, _CANCELLED_LIMIT_S)
             self._busy_until = asyncio.get_running_loop().time() + limit_s
 
+    def note_sign_in(self, client: Client, *, is_lost: bool) -> None:
+        """Show that the user has to sign in, or no more: another session may have done that."""
+        if client is self._client and is_lost != self._needs_sign_in:
+            self._needs_sign_in = is_lost
+            self._show(ServerPhase.READY)
+
     def _restart_hung(self) -> None:
         """End a process that hangs, for `run()` to start it again.
 

@@ -15,7 +15,7 @@ from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.input_faults import fault_line
 from agent_cli.contracts.wording import first_named, printable, requested_duration
 from agent_cli.mcp_client.config import ServerConfig, is_header
-from agent_cli.system.http_requests import HttpSettingsError
+from agent_cli.system.http_requests import HttpSettingsError, reason_of, why_unreached
 from agent_cli.system.json_text import json_object
 from agent_cli.system.logger import logger
 from agent_cli.system.shapes import is_group, is_object
@@ -135,7 +135,7 @@ def why_not_connected(
     cause = next(leaves(error))
     if not isinstance(error, CONNECTION_ERRORS):
         log.error("mcp server failed", server=config.name, exc_info=error)
-    where = _address(config)
+    where = shown_address(config.url)
     match cause:
         case TimeoutError():
             return f"no answer within {config.startup_timeout_s:g} s"
@@ -160,15 +160,10 @@ def why_not_connected(
             return f"{where} answered with {answer}{_other_way(status)}"
         case ValidationError():
             return f"its answer is not valid MCP ({fault_line(cause)})"
-        case httpx2.ConnectError():
-            other = _other_host(config, cause)
-            there = f"{where} leads to {other}, and nothing answers there" if other else ""
-            why = f"{there or f'nothing answers at {where}'} ({error_line(cause)})"
-            return f"{why}{_other_issuers(_others(cause))}"
         case httpx2.UnsupportedProtocol() | httpx2.InvalidURL():
             return f"{where} is not a web address; begin it with http:// or https://"
         case httpx2.TransportError():
-            return f"{where}: {failed_request(cause)[1]}{_other_issuers(_others(cause))}"
+            return f"{_unreached(config, cause, where)}{_other_issuers(_others(cause))}"
         case _:
             return error_line(cause)
 
@@ -195,14 +190,24 @@ def _others(error: httpx2.RequestError) -> Sequence[str]:
     return named
 
 
-def _other_host(config: ServerConfig, error: httpx2.RequestError) -> str:
-    """Return the host that a request went to if it is not the server's, or ""."""
+def _unreached(config: ServerConfig, error: httpx2.TransportError, where: str) -> str:
+    why = failed_request(error, where)[1]
+    if _is_elsewhere(config, error):
+        return f"{where} leads elsewhere: {why}"
+    return why if where in why else f"{where}: {why}"
+
+
+def _is_elsewhere(config: ServerConfig, error: httpx2.RequestError) -> bool:
+    """Return whether a request went to another host or port than the server's."""
+    asked, own = _asked(error), httpx2.URL(config.url)
+    return asked is not None and (asked.host, asked.port) != (own.host, own.port)
+
+
+def _asked(error: httpx2.RequestError) -> httpx2.URL | None:
     try:
-        asked = error.request.url
+        return error.request.url
     except RuntimeError:  # it is not known
-        return ""
-    is_server = (asked.host, asked.port) == ((own := httpx2.URL(config.url)).host, own.port)
-    return "" if is_server else printable(f"{asked.scheme}://{asked.netloc.decode()}")
+        return None
 
 
 def _by_error(error: MCPError, where: str, ended: str) -> str:
@@ -262,19 +267,16 @@ def is_session_loss(error: BaseException) -> bool:
     return error.code == SESSION_LOST or forgotten or bool(_BEHIND_PROXY.search(error.message))
 
 
-def failed_request(error: httpx2.RequestError) -> tuple[int, str]:
-    """Return our error code for a request that failed, and the reason."""
+def failed_request(error: httpx2.RequestError, where: str) -> tuple[int, str]:
+    """Return our error code for a request to the server at *where* that failed, and the reason."""
     if isinstance(error, httpx2.LocalProtocolError):
         # Its text holds the whole header, e.g. a token with a line break behind it.
         return HTTP_FAILED, "a header has a line break or another character that HTTP forbids"
-    causes: list[BaseException] = [error]
-    while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:
-        causes.append(cause)
-    texts = [each.strerror if isinstance(each, OSError) else str(each) for each in causes]
-    reason = next(filter(None, texts), type(error).__name__)
     if isinstance(error, _UNREACHED):
-        return HTTP_FAILED, reason
-    return NO_ANSWER, f"the connection broke off before the answer ({reason})"
+        asked = _asked(error)
+        why = why_unreached(error, shown_address(str(asked)) if asked else where)
+        return HTTP_FAILED, "; ".join(filter(None, (why.sentence, why.advice)))
+    return NO_ANSWER, f"the connection broke off before the answer ({reason_of(error)})"
 
 
 def rpc_error(body: bytes) -> Mapping[str, object] | None:
@@ -346,11 +348,11 @@ def _text_of(error: BaseException) -> str:
     return str(error) or f"{type(error).__name__} without a message"
 
 
-def _address(config: ServerConfig) -> str:
-    """Return the URL without user name, password and query: they may be secrets."""
+def shown_address(url: str) -> str:
+    """Return *url* without user name, password and query: they may be secrets."""
     try:
-        parts = urlsplit(config.url)
+        parts = urlsplit(url)
     except ValueError:
-        return config.url.rpartition("@")[2].partition("?")[0]
+        return url.rpartition("@")[2].partition("?")[0]
     host = parts.netloc.rpartition("@")[2]
-    return f"{parts.scheme}://{host}{parts.path}" if host else config.url.partition("?")[0]
+    return printable(f"{parts.scheme}://{host}{parts.path}" if host else url.partition("?")[0])

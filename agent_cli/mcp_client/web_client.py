@@ -35,6 +35,7 @@ from agent_cli.mcp_client.reasons import (
     no_answer_line,
     refusal_line,
     rpc_error,
+    shown_address,
 )
 from agent_cli.system.addresses import Resolve, are_inside, resolve
 from agent_cli.system.http_requests import CheckedTransport, sent_host
@@ -198,7 +199,8 @@ class SafeAsyncClient(CheckedAsyncClient):
                 return _answer(request, 503, NOT_ASKED, str(error))
             if isinstance(error, OAuthFlowError):
                 return _answer(request, 503, SIGN_IN_FAILED, error_line(error))
-            return _answer(request, 503, *failed_request(error))
+            where = shown_address(str(request.url))
+            return _answer(request, 503, *failed_request(error, where))
 
     async def _readable(
         self, request: httpx2.Request, response: httpx2.Response

@@ -236,8 +236,13 @@ def why_unreached(error: BaseException | None, url: str) -> Unreached:
         # Else the other side speaks no TLS, or no version or cipher of ours: waiting is useless.
         is_broken = isinstance(why, ssl.SSLEOFError) or bool(_BROKE_OFF.search(fault))
         return Unreached(f"no TLS connection to {url} ({fault})", may_pass=is_broken, is_tls=True)
-    reason = _of_system(why) or str(why) or type(why).__name__
-    return Unreached(f"cannot reach {url}{_through(url)} ({reason})", may_pass=True)
+    return Unreached(f"cannot reach {url}{_through(url)} ({reason_of(error)})", may_pass=True)
+
+
+def reason_of(error: BaseException | None) -> str:
+    """Return why a request failed, in a few words: the system's, if it has some."""
+    why = _reason(error)
+    return _of_system(why) or str(why).rstrip(".") or type(why).__name__
 
 
 def _through(url: str) -> str:

@@ -187,7 +187,7 @@ def a_truncated_body(handler: Handler, good: bytes) -> None:
     handler.reply(200, good[:20], more=100)
 
 
-@answer("gave no result: the connection broke off before the answer (Connection reset by peer)")
+@answer("gave no result: the connection broke off before the answer (connection reset by peer)")
 def a_reset(handler: Handler, good: bytes) -> None:
     linger = struct.pack("ii", 1, 0)
     handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)

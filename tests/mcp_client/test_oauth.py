@@ -287,17 +287,28 @@ async def test_refused_sign_in_is_reported_with_the_servers_reason(
 async def test_lost_sign_in_fails_the_call_and_opens_no_browser(
     web: SignInServer, host: Host, call: "Call"
 ) -> None:
-    """No sign-in was requested during a run, so no browser opens."""
+    """No sign-in was requested during a run, so no browser opens; /mcp shows what is missing."""
     web.refresh_status = 400
+    shown: list[tuple[ServerPhase, bool]] = []
     async with running(config_of(web), host) as servers:
+
+        def show() -> None:
+            shown.extend((each.phase, each.needs_sign_in) for each in servers.states())
+
         await servers.login("web", request_browser())
+        show()
         web.expire()
         web.log.clear()
         result = await call(servers, "mcp__web__hello")
+        show()
+        assert "authorize" not in web.log
+        await servers.login("web", request_browser())
+        show()
 
     assert result.is_error
     assert "the user can run /mcp login web" in result.text
-    assert "authorize" not in web.log
+    ready = ServerPhase.READY
+    assert shown == [(ready, False), (ready, True), (ready, False)]
 
 
 async def test_a_logout_forgets_the_sign_in(web: SignInServer, host: Host, tmp_path: Path) -> None:
@@ -582,8 +593,8 @@ async def test_configured_issuer_is_used_of_those_that_the_server_names(
         configured = await servers.login("web", request_browser())
 
     assert first.reason == (
-        f"MCP server 'web' did not start: {web.url} leads to http://127.0.0.1:9, and nothing"
-        " answers there (All connection attempts failed);"
+        f"MCP server 'web' did not start: {web.url} leads elsewhere: cannot reach"
+        " http://127.0.0.1:9/.well-known/oauth-authorization-server (connection refused);"
         f" set the server's oauth.issuer to another one that it names: {web.base}"
     )
     assert configured.phase is ServerPhase.READY

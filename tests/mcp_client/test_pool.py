@@ -28,6 +28,7 @@ from agent_cli.mcp_client.transports import Link
 from tests import forked
 from tests.mcp_client.hostile_http import Handler, hostile_http
 from tests.waiting import at_growing_limits, is_alive, parent_of, unstalled_s, wait_until
+from tests.web.https_server import serve_web
 
 if TYPE_CHECKING:
     from tests.mcp_client.conftest import Call, HttpServer, RawServer
@@ -772,7 +773,10 @@ async def test_http_server_is_used_again_after_an_outage(
         back = await call(servers, "mcp__web__add", {"a": 2, "b": 3})
 
         assert away.is_error
-        assert away.text.startswith("MCP server 'web' could not be reached (All connection ")
+        assert away.text == (
+            f"MCP server 'web' did not get the call: cannot reach {http_server.url}"
+            " (connection refused)."
+        )
         assert (back.text, back.is_error) == ("5", False)
 
 
@@ -787,9 +791,23 @@ async def test_a_url_without_a_server_is_reported_in_one_sentence(
         await servers.wait_started(LIMIT_S)
 
         assert servers.states()[0].reason == (
-            f"MCP server 'web' did not start: nothing answers at {http_server.url} "
-            "(All connection attempts failed)"
+            f"MCP server 'web' did not start: cannot reach {http_server.url} (connection refused)"
         )
+
+
+async def test_certificate_that_is_not_trusted_is_reported_as_such(tmp_path: Path) -> None:
+    """A company's proxy shows its own: the reason was that nothing answers there."""
+    with serve_web(tmp_path, ["docs.example"]) as web:
+        url = f"https://127.0.0.1:{web.port}/mcp"
+        async with McpServers(os.environ) as servers:
+            servers.start([ServerConfig(name="web", transport="http", url=url)])
+            await servers.wait_started(LIMIT_S)
+
+            assert servers.states()[0].reason == (
+                f"MCP server 'web' did not start: the certificate of {url} is not trusted (unable"
+                " to get local issuer certificate); check SSL_CERT_FILE, a proxy that inspects TLS,"
+                " and the clock"
+            )
 
 
 async def test_wrong_url_is_reported_with_its_http_status(

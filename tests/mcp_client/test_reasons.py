@@ -15,7 +15,7 @@ WEB = ServerConfig(name="web", transport="http", url="https://me:s3cret@example.
         (MCPError(-32000, "Connection closed"), "it ended before it was ready"),
         (MCPError(-32000, "no licence left"), "it answered: no licence left"),
         (MCPError(-32601, "Not Found"), "it answered: Not Found"),
-        (httpx2.ConnectError("refused"), "nothing answers at https://example.com/mcp (refused)"),
+        (httpx2.ConnectError("refused"), "cannot reach https://example.com/mcp (refused)"),
         (
             httpx2.UnsupportedProtocol("no scheme"),
             "https://example.com/mcp is not a web address; begin it with http:// or https://",

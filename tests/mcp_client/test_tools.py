@@ -34,6 +34,9 @@ class NoServer:
     def doubt(self, client: "Client", *, is_cancelled: bool) -> None:
         raise NotImplementedError
 
+    def note_sign_in(self, client: "Client", *, is_lost: bool) -> None:
+        raise NotImplementedError
+
 
 OFFERING = Offering(NoServer())
 
