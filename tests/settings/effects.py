@@ -1,18 +1,20 @@
-"""The effect of each setting in the running program: the rows of test_effects.py.
+"""The effect of each setting in the running program: the journeys of test_effects.py.
 
-A row sets one key through the user's file, runs the program on a scripted server and observes one
-value. That value must be `expected`, and different without the setting (or with `other` in its
-place): a setting that nothing reads fails its row.
+A row sets one key through the user's file. Rows that do not touch each other share a journey, which
+runs the program on a scripted server and observes one value for each of its rows: once with all
+their lines, once without any. The value must be `expected` with them, and differ without: a setting
+that nothing reads fails its row.
 """
 
 import asyncio
 import json
 import os
+import shutil
 import socket
 import sys
-import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,95 +43,261 @@ from tests.e2e.program import (
 )
 from tests.fakes import does, tool
 from tests.mcp_client.conftest import RAW_SERVER
-from tests.messages_api import Answer, Gate, error, reply, serve_in_thread, thinking, tool_use
-from tests.messages_api.script import Payload
+from tests.messages_api import (
+    Answer,
+    Gate,
+    Pace,
+    ReceivedRequest,
+    error,
+    reply,
+    serve_in_thread,
+    thinking,
+    tool_use,
+)
+from tests.messages_api.script import MakeAnswer, Payload, RawAnswer
 from tests.repl.terminal import Terminal
-from tests.telemetry.receiver import Receiver, receiving
+from tests.telemetry.receiver import receiving
 
 OK = reply("ok")
 YOLO = ("--permission-mode", "yolo")
+AUTO_EDIT = ("--permission-mode", "auto-edit")
 # The end-to-end tests' helpers shorten the waits by variables, which would override a file.
 FILE_ONLY: dict[str, Any] = {  # Any: mypy would take them for every parameter
     "AGENT_CLI_RETRY__BASE_S": None,
     "AGENT_CLI_RETRY__OTHER_BASE_S": None,
 }
-WAITS = "retry.base_s = 0.01\nretry.other_base_s = 0.001\n"
 BUSY = error(529, "overloaded_error", "busy")
 LIMITED = error(429, "rate_limit_error", "slow")
+ASKS_TO_WAIT = error(429, "rate_limit_error", "slow", headers={"retry-after": "0.05"})
+PING = b'event: ping\ndata: {"type": "ping"}\n\n'
 LONG = "word " * 1_200
 COLLECTED = {"http://localhost:4318/v1/traces", "http://localhost:4318/v1/metrics"}
-READ_JOB = tool_use("job_output", {"id": 1, "wait": 3})
+FALLBACKS = [{"model": "claude-opus-5-5"}, {"model": "claude-haiku-5-5"}]
+OWN_TOOLS = {
+    *("read", "edit", "write", "bash", "grep", "glob", "web_fetch", "web_search"),
+    *("agent", "todo", "recall", "ask_user", "present_plan", "job_output", "ask_for_web_search"),
+    "placeholder_of_found_tools",
+}
 
-
-Outcome: TypeAlias = tuple[Finished, Sequence[Payload]]
+Seen: TypeAlias = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One key: its setting, the observation made, and the expected value.
+    """One key: its setting, and the value that its journey observes then.
 
     Attributes:
         other: The text in the file for the comparison; "" is the default.
-        base: The text in the file in both cases.
     """
 
     key: str
     line: str
-    see: Callable[[], object]
     expected: object
     other: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Journey:
+    """What is done with the program, and the settings that show there.
+
+    Attributes:
+        see: Does it, and returns what it observes for each key.
+        base: The text in the file in both cases.
+    """
+
+    name: str
+    see: Callable[[], Seen]
+    rows: Sequence[Row]
     base: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A run, the bodies of its requests, and their answers to its calls, in order."""
+
+    run: Finished
+    bodies: Sequence[Payload]
+
+    @property
+    def results(self) -> Sequence[Payload]:
+        """Return the results of the last request's calls."""
+        return results_in(self.bodies[-1])
+
+    def events(self, *names: str) -> Sequence[Payload]:
+        return [line for line in self.run.lines if line["type"] in names]
+
+
 def printed(
-    *script: Answer, arguments: Sequence[str] = YOLO, prompt: str = "go", stdin: str = ""
+    *script: Answer,
+    arguments: Sequence[str] = YOLO,
+    prompt: str = "go",
+    answer: MakeAnswer | None = None,
+    variables: Mapping[str, str] = {},
 ) -> Outcome:
-    """Run `-p` on *script*; return its outcome and the bodies of its requests.
-
-    A run that finds the same files as an earlier one is that run: rows share those without their
-    setting. Rows that look at what a run leaves behind need `ran`.
-    """
-    return _seen(script, ("-p", prompt, *arguments), stdin=stdin)
+    """Run `-p` on *script*."""
+    line = ("-p", prompt, "--output-format", "stream-json", *arguments)
+    return _run(*script, arguments=line, answer=answer, variables=variables)
 
 
-def ran(*script: Answer) -> Outcome:
-    """Run `-p` on *script*, and return the same."""
-    return _run(script, ("-p", "go", *YOLO))
-
-
-def talked(*script: Answer, lines: str, arguments: Sequence[str] = YOLO) -> Outcome:
-    """Run the REPL on pipes with *lines*, once for the same files; return the same."""
-    return _seen(script, arguments, lines=lines)
-
-
-_outcomes: dict[tuple[object, ...], Outcome] = {}
-
-
-def _seen(
-    script: Sequence[Answer], arguments: Sequence[str], *, stdin: str = "", lines: str = ""
-) -> Outcome:
-    files = frozenset(
-        (path.relative_to(folder), path.read_bytes())
-        for folder in (Path.home(), Path.cwd())
-        for path in folder.rglob("*")
-        if path.is_file()
-    )
-    key = (files, repr(script), *arguments, stdin, lines)
-    if key not in _outcomes:
-        _outcomes[key] = _run(script, arguments, stdin=stdin, lines=lines)
-    return _outcomes[key]
+def talked(*script: Answer, lines: str, answer: MakeAnswer | None = None) -> Outcome:
+    """Run the REPL on pipes with *lines*."""
+    return _run(*script, arguments=YOLO, lines=lines, answer=answer)
 
 
 def _run(
-    script: Sequence[Answer], arguments: Sequence[str], *, stdin: str = "", lines: str = ""
+    *script: Answer,
+    arguments: Sequence[str],
+    lines: str = "",
+    answer: MakeAnswer | None = None,
+    variables: Mapping[str, str] = {},
 ) -> Outcome:
-    with serve_in_thread(*script, *[OK] * 8) as api:
-        run = agent_cli(*arguments, api=api, stdin=stdin, script=lines, **FILE_ONLY)
-    return run, [request.body for request in api.requests]
+    rest = () if answer else [OK] * 8
+    with serve_in_thread(*script, *rest, answer=answer) as api:
+        run = agent_cli(*arguments, api=api, script=lines, **FILE_ONLY, **variables)
+    return Outcome(run, [request.body for request in api.requests])
 
 
-def address_on_bedrock() -> object:
-    """Return the request that reaches Anthropic's API or Bedrock, both of them available."""
+@contextmanager
+def in_terminal(*script: Answer) -> Generator[tuple[Terminal, Sequence[ReceivedRequest]]]:
+    """Run the REPL in a terminal, at its first prompt; yield the requests, too."""
+    with (
+        serve_in_thread(*script, *[OK] * 8) as api,
+        Terminal(AGENT_CLI, *YOLO, **environment(api, {})) as terminal,
+    ):
+        terminal.until("you>")
+        yield terminal, api.requests
+
+
+def bash(command: str, **more: object) -> Payload:
+    return tool_use("bash", {"command": command, **more})
+
+
+def word_of(text: str, *words: str) -> str:
+    """Return which of *words* is in a text."""
+    return next((word for word in words if word in text), text)
+
+
+def tools_offered(body: Payload) -> set[str]:
+    """Return the names of the tools that are not built in, nor declared beside any server's."""
+    return {tool["name"] for tool in body["tools"]} - OWN_TOOLS
+
+
+def names_in(body: Payload) -> set[str]:
+    return {tool["name"] for tool in body["tools"]}
+
+
+def levels_in(file: str) -> set[str]:
+    """Return the levels in a log file."""
+    lines = Path(file).read_text().splitlines() if Path(file).exists() else []
+    Path(file).unlink(missing_ok=True)
+    return {json.loads(line)["level"] for line in lines}
+
+
+def write(name: str, text: str) -> None:
+    path = Path(name).expanduser()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def is_made(name: str) -> bool:
+    """Return whether there is a file; remove it."""
+    path = Path(name).expanduser()
+    made = path.exists()
+    path.unlink(missing_ok=True)
+    return made
+
+
+def server(name: str, options: Mapping[str, object] | None = None, **more: object) -> str:
+    """Return the lines that configure a server of two tools, `reply` and `raw`."""
+    args = ["-I", "-S", RAW_SERVER, json.dumps(options or {})]
+    fields = {"name": name, "command": sys.executable, "args": args, **more}
+    return _entry("mcp.servers", fields)
+
+
+def web_server(helper: str) -> str:
+    """Return the lines that configure a server whose headers the command *helper* makes."""
+    fields = {"name": "web", "url": "http://127.0.0.1:9/mcp", "headers_helper": helper}
+    return _entry("mcp.servers", fields)
+
+
+def sink(**fields: object) -> str:
+    return _entry("logging.sinks", fields)
+
+
+def _entry(table: str, fields: Mapping[str, object]) -> str:
+    listed = "".join(f"\n{name} = {json.dumps(value)}" for name, value in fields.items())
+    return f"[[{table}]]{listed}"
+
+
+def request() -> Seen:
+    """Send one request whose reply makes a call that is asked about."""
+    write("named.txt", "the content of the file")
+    write(str(paths.config_dir() / "AGENTS.md"), "Say MARK.")
+    before = {*paths.sessions_dir().glob("*.jsonl")}
+    with receiving() as receiver:
+        seen = printed(
+            reply(tool_use("write", {"path": "made", "content": ""})),
+            arguments=(),
+            prompt="canary, see @named.txt",
+            variables=telemetry_at(receiver.url),
+        )
+    body = seen.bodies[0]
+    return {
+        "model": body["model"],
+        "max_tokens": body["max_tokens"],
+        "effort": body.get("output_config"),
+        "model_fallback": body.get("fallbacks"),
+        "attach": "the content of the file" in str(body),
+        "agents.enabled": "agent" in names_in(body),
+        "tools.web_fetch": "web_fetch" in names_in(body),
+        "tools.web_search": any("web_search" in name for name in names_in(body)),
+        "mcp.enabled": tools_offered(body),
+        "output_style": "no output style rude" in seen.run.stderr,
+        "plugins.disabled": "Say MARK." in str(body["system"]),
+        "permissions.mode": seen.run.code,
+        "session.enabled": bool({*paths.sessions_dir().glob("*.jsonl")} - before),
+        "telemetry.enabled": {*receiver.paths},
+        "logging.sinks": levels_in("own.log"),
+        "logging.sinks.level": levels_in("quiet.log"),
+        "logging.sinks.path": levels_in("here.log"),
+        "logging.sinks.type": "model replied" in seen.run.stderr,
+    }
+
+
+def telemetry_at(url: str) -> dict[str, str]:
+    """Return the variables with which *url* receives all telemetry, to whatever address."""
+    flush = {"AGENT_CLI_TELEMETRY__FLUSH_TIMEOUT_S": "60"}
+    return {"HTTP_PROXY": url, "NO_PROXY": "127.0.0.1", **flush}
+
+
+def request_of_small_model() -> Seen:
+    """Send one request whose reply of nine tokens makes a call."""
+    write(str(paths.config_dir() / "AGENTS.md"), "Say MARK.")
+    usage = {"input_tokens": 9, "output_tokens": 1}
+    with receiving() as receiver:
+        seen = printed(
+            reply(bash("touch made"), usage=usage),
+            reply("ok", usage={"input_tokens": 0, "output_tokens": 0}),
+            prompt="canary",
+            variables=telemetry_at(receiver.url),
+        )
+    body = seen.bodies[0]
+    return {
+        "temperature": body.get("temperature"),
+        "prices": seen.run.result["cost_usd"],
+        "provider.compat": "cache_control" in str(body),
+        "plugins.enabled": "Say MARK." in str(body["system"]),
+        "max_rounds": seen.run.code,
+        "undo.commands": bool(kept_of("touch made")),
+        "telemetry.endpoint": {*receiver.paths},
+        "telemetry.content": any(b"canary" in each for each in receiver.bodies),
+        "logging.level": levels_in("own.log"),
+        "mcp.headless_wait_s": word_of(seen.run.stderr, "after 0.2 s", "after 0.3 s"),
+    }
+
+
+def address_on_bedrock() -> Seen:
+    """Send a request to Anthropic's API or Bedrock, both of them available."""
     with serve_in_thread(OK, OK) as api:
         agent_cli(
             *("-p", "go"),
@@ -138,445 +306,382 @@ def address_on_bedrock() -> object:
             AWS_BEARER_TOKEN_BEDROCK="k",
             AWS_REGION="eu-west-3",
         )
-    return api.requests[0].path
-
-
-@contextmanager
-def in_terminal(*script: Answer) -> Generator[Terminal]:
-    """Run the REPL in a terminal, at its first prompt."""
-    with (
-        serve_in_thread(*script, *[OK] * 8) as api,
-        Terminal(AGENT_CLI, *YOLO, **environment(api, {})) as terminal,
-    ):
-        terminal.until("you>")
-        yield terminal
-
-
-def body(field: str) -> Callable[[], object]:
-    """Return a field of the request."""
-    return lambda: printed()[1][0].get(field)
-
-
-def bash(command: str) -> Payload:
-    return tool_use("bash", {"command": command})
-
-
-def result(*calls: Payload, arguments: Sequence[str] = YOLO) -> Callable[[], Payload]:
-    """Return the first call's result, as the model reads it."""
-    return lambda: results_in(printed(reply(*calls), arguments=arguments)[1][1])[0]
-
-
-def collected() -> Receiver:
-    """Run with a telemetry receiver in place of the configured one."""
-    with receiving() as receiver, serve_in_thread(OK) as api:
-        proxy = {"HTTP_PROXY": receiver.url, "NO_PROXY": "127.0.0.1"}
-        waits = {"AGENT_CLI_TELEMETRY__FLUSH_TIMEOUT_S": "60"}
-        agent_cli("-p", "canary", *YOLO, api=api, **proxy, **waits)
-    return receiver
-
-
-def telemetry_paths() -> set[str]:
-    """Return where spans and metrics are sent."""
-    return {*collected().paths}
-
-
-def telemetry_says_prompt() -> bool:
-    return any(b"canary" in body for body in collected().bodies)
-
-
-def misses_style() -> bool:
-    """Return whether a missing style is reported."""
-    return "no output style rude" in printed()[0].stderr
-
-
-def hook_of_claude() -> bool:
-    """Return whether a hook in Claude Code's settings file runs."""
-    hook = {"hooks": [{"type": "command", "command": "touch started"}]}
-    file = Path.home() / ".claude" / "settings.json"
-    file.parent.mkdir(exist_ok=True)
-    file.write_text(json.dumps({"hooks": {"SessionStart": [hook]}}))
-    started = Path("started")
-    started.unlink(missing_ok=True)
-    ran()
-    return started.exists()
-
-
-def denied_by_claude() -> bool:
-    """Return whether a rule in Claude Code's settings file denies a call."""
-    file = Path.home() / ".claude" / "settings.json"
-    file.parent.mkdir(exist_ok=True)
-    file.write_text(json.dumps({"permissions": {"deny": ["Bash(echo:*)"]}}))
-    _, bodies = printed(reply(tool_use("bash", {"command": "echo hi"})), OK, arguments=YOLO)
-    return "denies this call" in str(bodies[-1])
-
-
-def exit_code(*script: Answer, arguments: Sequence[str] = ()) -> Callable[[], int]:
-    return lambda: printed(*script, arguments=arguments)[0].code
-
-
-def cost_usd() -> object:
-    """Return the cost of a reply to nine tokens."""
-    script = reply("ok", usage={"input_tokens": 9, "output_tokens": 1})
-    run, _ = printed(script, arguments=("--output-format", "json"))
-    return run.result["cost_usd"]
-
-
-def attached_name() -> bool:
-    """Return whether a name in a prompt attaches its file."""
-    Path("named.txt").write_text("the content of the file")
-    _, bodies = printed(OK, prompt="see @named.txt")
-    return "the content of the file" in str(bodies[0])
-
-
-def events(*script: Answer, names: Sequence[str]) -> list[str]:
-    """Return the events of a run that are among *names*, in order."""
-    run, _ = printed(*script, arguments=("--output-format", "stream-json"))
-    return [line["type"] for line in run.lines if line["type"] in names]
-
-
-def tool_order() -> list[str]:
-    """Return whether two calls run concurrently."""
-    both = reply(tool_use("glob", {"pattern": "*"}), tool_use("glob", {"pattern": "**"}))
-    names = ("tool_execution_start", "tool_execution_end")
-    return [name.rpartition("_")[2] for name in events(both, names=names)]
-
-
-def side_by_side() -> bool:
-    """Return whether a command finds the other one running."""
-    alone = bash("mkdir lock 2>/dev/null || echo both; sleep 1; rmdir lock 2>/dev/null")
-    _, bodies = printed(reply(alone, alone))
-    return any("both" in text_of(each) for each in results_in(bodies[1]))
-
-
-def questions_first() -> int:
-    """Return the number of questions asked before the first is answered."""
-    both = reply(bash("touch a"), bash("touch b"))
-    seen = events(both, names=("app.approval_requested", "agent_end"))
-    return seen.index("agent_end")
-
-
-def waits(*script: Answer) -> list[float]:
-    """Return the waits before retries."""
-    run, _ = printed(*script, arguments=("--output-format", "stream-json"))
-    return [line["wait_s"] for line in run.lines if line["type"] == "app.retry"]
-
-
-def requests(*script: Answer) -> int:
-    return len(printed(*script)[1])
-
-
-def stderr_has(*words: str, script: Sequence[Answer] = ()) -> Callable[[], str]:
-    """Return which of *words* are on stderr."""
-
-    def see() -> str:
-        run, _ = printed(*script)
-        return next((word for word in words if word in run.stderr), run.stderr)
-
-    return see
-
-
-def silent() -> str:
-    """Return how long a silent server is waited for."""
-    run, _ = printed(reply("late", gate=Gate(), hold_at=1))
-    return run.stderr.strip().partition("; ")[0]
-
-
-def stalled() -> str:
-    """Return how long a server is waited for that sends pings only."""
-    with pinging() as port:
-        run = agent_cli("-p", "go", ANTHROPIC_BASE_URL=f"http://127.0.0.1:{port}", **FILE_ONLY)
-    return run.stderr.strip().partition("reply for ")[2].partition(";")[0]
-
-
-@contextmanager
-def pinging() -> Generator[int]:
-    """Serve a reply of pings to one client after another; yield the port."""
-    ended = threading.Event()
-    server = socket.create_server(("127.0.0.1", 0))
-    server.settimeout(0.05)
-
-    def serve() -> None:
-        while not ended.is_set():
-            try:
-                client, _ = server.accept()
-            except TimeoutError:
-                continue
-            with client:
-                client.recv(65_536)
-                client.sendall(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")
-                try:
-                    while not ended.wait(0.05):
-                        client.sendall(b'event: ping\ndata: {"type": "ping"}\n\n')
-                except OSError:
-                    continue
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    try:
-        yield server.getsockname()[1]
-    finally:
-        ended.set()
-        thread.join()
-        server.close()
-
-
-def compacting() -> Sequence[Payload]:
-    """Talk until a conversation exceeds the threshold of the row's file; return the requests."""
-    script = [reply(f"ok {n}", usage={"input_tokens": 990, "output_tokens": 10}) for n in range(3)]
-    full = reply("ok 3", usage={"input_tokens": 10_001, "output_tokens": 10})
-    lines = "".join(f"{LONG}{number}\n" for number in range(4))
-    return talked(*script, full, reply("The summary."), OK, lines=f"{lines}go\n")[1]
-
-
-def summaries() -> int:
-    return len([each for each in compacting() if asks_for_summary(each)])
-
-
-def summary_model() -> object:
-    [asked] = [each for each in compacting() if asks_for_summary(each)]
-    return asked["model"]
-
-
-def keeps_words() -> bool:
-    return WORDS_TEXT in str(compacting()[-1]["messages"])
-
-
-def tail_after_compaction() -> int:
-    """Return the number of messages after a compaction: the signed summary is one of them."""
-    return len(compacting()[-1]["messages"])
-
-
-def trimmed() -> int:
-    """Return the number of messages in the last of five requests."""
-    return len(talked(lines="a\nb\nc\nd\ne\n")[1][-1]["messages"])
-
-
-def files_large(text: str = "x" * 1_000) -> Callable[[], bool]:
-    def see() -> bool:
-        Path("large.txt").write_text(text)
-        return "Showing 200 of" in text_of(result(tool_use("read", {"path": "large.txt"}))())
-
-    return see
-
-
-def pwd() -> str:
-    Path("sub").mkdir(exist_ok=True)
-    return Path(text_of(result(bash("pwd"))()).splitlines()[0]).name
-
-
-def spoken_before_a_tool() -> str:
-    """Return the text before a call that is on stdout."""
-    script = (reply("Looking.", tool_use("glob", {"pattern": "*"})), reply("Done."))
-    return talked(*script, lines="go\n")[0].stdout
-
-
-def steered() -> bool:
-    """Return whether a call that had not begun runs after a steering message."""
-    for name in ("begun", "go", "second"):
-        Path(name).unlink(missing_ok=True)
-    wait = bash("touch begun; until [ -e go ]; do sleep 0.02; done")
-    with in_terminal(reply(wait, bash("touch second")), reply("Steered.")) as terminal:
-        terminal.send("work\r")
-        terminal.until(Path("begun").exists)
-        terminal.send("stop that\r")
-        terminal.until("stop that")
-        Path("go").touch()
-        terminal.until("Steered.")
-    return Path("second").exists()
-
-
-def outside_is_written() -> bool:
-    """Return whether a command can write into the home directory."""
-    target = Path.home() / "written"
-    target.unlink(missing_ok=True)
-    ran(reply(bash('touch "$HOME/written"')))
-    return target.exists()
-
-
-def kept_of(command: str) -> list[str]:
-    """Return the names of what is kept of a command's changes."""
-    before = {*paths.changes_dir().glob("*/commands/*/*")}
-    ran(reply(bash(command)))
+    return {"provider.platform": api.requests[0].path}
+
+
+def commands() -> Seen:
+    """Run commands, two of which delete what may be too much."""
+    claude_settings()
+    write("large.txt", "x" * 5_000)
+    for name in ("f1", "f2", "f3", "huge"):
+        Path(name).write_bytes(bytes(1_800_000 if name == "huge" else 3))
+    write("few.sh", "rm f?")
+    write("much.sh", "rm huge")
+    old = old_record()
+    seen = printed(
+        reply(
+            tool_use("read", {"path": "large.txt"}),
+            bash("yes | head -400"),
+            bash("true"),
+            bash("echo hi"),
+            bash("touch made"),
+            bash("sh few.sh"),
+            bash("sh much.sh"),
+            bash("sleep 300", background=True),
+        ),
+        arguments=AUTO_EDIT,
+    )
+    read, folded, denied, denied_by_claude, _, few, much, job = (
+        text_of(each) for each in seen.results
+    )
+    return {
+        "history.max_tool_result_chars": "[OUTPUT TRUNCATED" in read,
+        "tools.fold_output": "[folded: " in folded,
+        "permissions.deny": "denies this call" in denied,
+        "permissions.claude_files": "denies this call" in denied_by_claude,
+        "hooks.claude_files": is_made("started"),
+        "jobs.max": "jobs.max" in job,
+        "undo.leave_out": bool(kept_of("touch made")),
+        "undo.ask_beyond_files": "not allowed to go on" in few,
+        "undo.ask_beyond_mb": "not allowed to go on" in much,
+        "undo.max_gb": old.exists(),
+    }
+
+
+def claude_settings() -> None:
+    """Write Claude Code's settings file, with a hook and a rule."""
+    hook = {"hooks": [{"type": "command", "command": f"touch {Path.cwd() / 'started'}"}]}
+    rules = {"deny": ["Bash(echo:*)"]}
+    settings = {"hooks": {"SessionStart": [hook]}, "permissions": rules}
+    write("~/.claude/settings.json", json.dumps(settings))
+
+
+def kept_of(command: str) -> set[str]:
+    """Return the names of what is kept of a command's changes, and remove it."""
+    names = set[str]()
+    for log in paths.changes_dir().glob("*/commands/*/log.jsonl"):
+        first_line = log.read_text().partition("\n")[0]
+        if f'"command": {json.dumps(command)}' in first_line:
+            names |= {path.name for path in log.parent.iterdir()}
+            shutil.rmtree(log.parent)
+    return names
+
+
+def old_record() -> Path:
+    """Return a file of 2 MB that a session five days ago kept."""
+    session = paths.changes_dir() / "old"
+    file = session / "commands" / "x" / "1-1"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(bytes(2_000_000))
+    at_s = time.time() - 5 * 86_400
+    for path in (session / "changes.jsonl", file.parent / "log.jsonl"):
+        path.touch()
+        os.utime(path, (at_s, at_s))
+    return file
+
+
+def command_and_job() -> Seen:
+    """Overwrite a file, search twice at once, and wait for a job."""
+    write("overwritten", "one")
+    old = old_record()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        seen = printed(
+            reply(
+                bash("echo two > overwritten"),
+                bash(f"exec 3<>/dev/tcp/127.0.0.1/{port} && echo reached"),
+                bash("sleep 300", background=True),
+            ),
+            reply(*SEARCHES),
+            reply(tool_use("job_output", {"id": 1, "wait": 3})),
+        )
+    return {
+        "undo.max_mb": any("-" in name for name in kept_of("echo two > overwritten")),
+        "undo.keep_days": old.exists(),
+        "sandbox.network": "reached" in text_of(results_in(seen.bodies[1])[1]),
+        "tools.concurrency": order_of_searches(seen),
+        "jobs.timeout_s": word_of(text_of(seen.results[0]), "jobs.timeout_s", "running"),
+    }
+
+
+def order_of_searches(seen: Outcome) -> list[str]:
+    """Return whether two calls ran concurrently."""
+    events = seen.events("tool_execution_start", "tool_execution_end")
     return [
-        path.name
-        for path in paths.changes_dir().glob("*/commands/*/*")
-        if path not in before and path.name != "lock"
+        each["type"].rpartition("_")[2] for each in events if each["tool_call_id"] in ("g1", "g2")
     ]
 
 
-def changes_are_kept() -> bool:
-    """Return whether what commands change can be undone."""
-    return bool(kept_of("touch made"))
+SEARCHES = (
+    tool_use("glob", {"pattern": "*"}, id="g1"),
+    tool_use("glob", {"pattern": "**"}, id="g2"),
+)
 
 
-def file_is_copied() -> bool:
-    """Return whether a file is kept before a command overwrites it."""
-    Path("overwritten").write_text("one")
-    return any("-" in name for name in kept_of("echo two > overwritten"))
+def agents() -> Seen:
+    """Start two agents after two limited requests; each uses a tool."""
+    Path("sub").mkdir(exist_ok=True)
+    agent = tool_use("agent", {"description": "d", "prompt": "p", "subagent_type": "general"})
+    failures = [LIMITED, LIMITED]
+    inside: list[Payload] = []
+
+    def answer(asked: ReceivedRequest) -> Answer:
+        if failures:
+            return failures.pop()
+        is_first = not results_in(asked.body)
+        if any("go" in text.split() for text in said_by_user(asked.body)):
+            calls = bash("pwd"), bash('touch "$HOME/written"'), agent, agent
+            return reply(*SEARCHES, *calls) if is_first else OK
+        inside.append(asked.body)
+        return reply(bash("true")) if is_first else reply("found")
+
+    seen = printed(answer=answer)
+    _, _, pwd, _, first, second = (text_of(each) for each in seen.results)
+    return {
+        "models": seen.bodies[0]["model"],
+        "retry.jitter": waits(seen) == [0.01, 0.02],
+        "tool_execution": order_of_searches(seen),
+        "working_directory": Path(pwd.splitlines()[0]).name,
+        "sandbox.mode": is_made("~/written"),
+        "agents.ask_beyond": "may start 1 agents" in second,
+        "agents.max_depth": "agent" in names_in(inside[0]),
+        "agents.max_rounds": "stopped after round 1" in first,
+    }
 
 
-def old_record_stays(name: str) -> Callable[[], bool]:
-    """Return a function: whether a file that a session five days ago kept outlives a command."""
-
-    def stays() -> bool:
-        session = paths.changes_dir() / "old"
-        kept = session / "commands" / "x" / "1-1"
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_bytes(bytes(2_000_000))
-        at_s = time.time() - 5 * 86_400
-        for path in (session / "changes.jsonl", kept.parent / "log.jsonl"):
-            path.touch()
-            os.utime(path, (at_s, at_s))
-        ran(reply(bash(f"touch {name}")))
-        return kept.exists()
-
-    return stays
+def waits(seen: Outcome) -> list[float]:
+    """Return the waits before retries."""
+    return [line["wait_s"] for line in seen.events("app.retry")]
 
 
-def code_of_a_deletion() -> int:
-    """Return the exit code of a run whose command deletes three files of 1.8 MB in all."""
-    for name in ("f1", "f2", "f3"):
-        Path(name).write_bytes(bytes(600_000))
-    Path("clean.sh").write_text("rm f?")
-    return exit_code(reply(bash("sh clean.sh")), arguments=("--permission-mode", "auto-edit"))()
+def asked_about() -> Seen:
+    """Make three calls, and return which are asked about."""
+    calls = tool_use("write", {"path": "a", "content": ""}), bash("touch made"), bash("true")
+    seen = printed(reply(*calls), arguments=())
+    asked = str(seen.events("app.approval_requested"))
+    return {
+        "permissions.allow": "'path': 'a'" in asked,
+        "sandbox.auto_allow": "touch made" in asked,
+        "permissions.ask": "true" in asked,
+    }
 
 
-def network_is_there() -> bool:
-    """Return whether a command reaches a port of this machine."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        said = text_of(result(bash(f"exec 3<>/dev/tcp/127.0.0.1/{port} && echo reached"))())
-    return "reached" in said
+def asked_at_once() -> Seen:
+    """Make two calls that are asked about, after a request that fails."""
+    seen = printed(BUSY, reply(bash("touch a"), bash("touch b")), arguments=())
+    asked = [each["type"] for each in seen.events("app.approval_requested", "agent_end")]
+    return {
+        "approval": asked.index("agent_end"),
+        "retry.shared_file": is_made("pause.json"),
+        "mcp.defer_beyond_tokens": tools_offered(seen.bodies[0]),
+    }
 
 
-def tools_offered(*, repl: bool = False) -> Callable[[], set[str]]:
-    """Return the names of the tools that are not built in, nor declared beside any server's."""
-
-    def see() -> set[str]:
-        _, bodies = talked(lines="go\n") if repl else printed()
-        own = {"read", "edit", "write", "bash", "grep", "glob"}
-        own |= {"agent", "todo", "recall", "ask_user", "present_plan", "job_output", "web_fetch"}
-        own |= {"placeholder_of_found_tools"}
-        return {tool["name"] for tool in bodies[0]["tools"]} - own
-
-    return see
-
-
-def agent_offered() -> bool:
-    return any(tool["name"] == "agent" for tool in printed()[1][0]["tools"])
+def retries() -> Seen:
+    """Make two calls, with failures before each reply."""
+    call = reply(tool_use("glob", {"pattern": "*"}))
+    seen = printed(LIMITED, LIMITED, call, BUSY, call, ASKS_TO_WAIT, OK)
+    first, second, other, asked = waits(seen)
+    return {
+        "history.max_conversation_messages": len(seen.bodies[-1]["messages"]),
+        "retry.base_s": first,
+        "retry.other_base_s": other,
+        "retry.factor": round(second / first, 3),
+        "retry.respect_retry_after": asked == first,
+    }
 
 
-def agent_works() -> tuple[int, bool, str]:
-    """Return a run's exit code, whether its agent may start others, and the agent's result."""
-    task = {"description": "d", "prompt": "p", "subagent_type": "general"}
-    calls = (reply(tool_use("agent", task)), reply(bash("true")), reply("found"), reply("done"))
-    run, bodies = printed(*calls)
-    results = results_in(bodies[-1]) if len(bodies) > 1 else []
-    may_start = any(tool["name"] == "agent" for tool in bodies[1]["tools"])
-    return run.code, may_start, text_of(results[-1]) if results else ""
+def refused_retries() -> Seen:
+    """Type four lines whose requests fail; return how often each was sent."""
+    answers = {"busy": BUSY, "limited": LIMITED, "asks to wait": ASKS_TO_WAIT}
+    sent = Counter[str]()
+
+    def answer(asked: ReceivedRequest) -> Answer:
+        line = said_by_user(asked.body)[-1]
+        sent[line] += 1
+        return answers[line]
+
+    talked(answer=answer, lines="".join(f"{line}\n" for line in answers))
+    return {
+        "retry.on": sent["busy"],
+        "retry.max": sent["limited"],
+        "retry.max_server_delay_s": sent["asks to wait"],
+    }
 
 
-def server(options: dict[str, Any] | None = None, **more: object) -> str:
-    """Return the line that configures a server of two tools, `reply` and `raw`."""
-    args = ["-I", "-S", RAW_SERVER, json.dumps(options or {})]
-    fields = {"name": "raw", "command": sys.executable, "args": args, **more}
-    listed = ", ".join(f"{name} = {json.dumps(value)}" for name, value in fields.items())
-    return f"mcp.servers = [{{ {listed} }}]"
+def silence() -> Seen:
+    """Wait for a server that is silent, and for one that sends pings only."""
+    steps = (Pace(0.05), PING) * 100
+    pings = RawAnswer(200, {"content-type": "text/event-stream"}, steps)
+    seen = talked(reply("late", gate=Gate(), hold_at=1), pings, lines="a\nb\n")
+    return {
+        "provider.read_timeout_s": "nothing for 1 s" in seen.run.stderr,
+        "provider.stall_timeout_s": "reply for 1.3 s" in seen.run.stderr,
+    }
 
 
-def helped(command: str) -> str:
-    """Return the line that configures a server whose headers *command* makes."""
-    return (
-        'mcp.servers = [{ name = "web", url = "http://127.0.0.1:9/mcp",'
-        f" headers_helper = {json.dumps(command)} }}]"
+def first_lines() -> Seen:
+    """Type a line that is thought about, and more until a conversation exceeds its threshold."""
+    thought = reply(thinking("Let me see."), "Looking.", tool_use("glob", {"pattern": "*"}))
+    seen = talked(thought, reply("Done."), *FILLING, lines=f"go\n{FILL}")
+    return {
+        "streaming": seen.run.stdout.splitlines()[0],
+        "ui.show_thinking": "Let me see." in seen.run.stderr,
+        "plugins.reminders": "remind" in names_in(seen.bodies[0]),
+        "compaction.threshold_tokens": len(summaries(seen)),
+        "mcp.first_prompt_wait_s": word_of(seen.run.stderr, "after 0.2 s", "after 0.3 s"),
+    }
+
+
+# Lines after which a conversation exceeds 10,000 tokens, and the replies to them.
+FILL = "".join(f"{LONG}{number}\n" for number in range(4)) + "go\n"
+FILLING = (
+    *(reply(f"ok {n}", usage={"input_tokens": 990, "output_tokens": 10}) for n in range(3)),
+    reply("ok 3", usage={"input_tokens": 10_001, "output_tokens": 10}),
+    reply("The summary."),
+    OK,
+)
+THRESHOLD = "compaction.threshold_tokens = 10000\n"
+
+
+def summaries(seen: Outcome) -> list[Payload]:
+    """Return the requests that ask for a summary."""
+    return [each for each in seen.bodies if asks_for_summary(each)]
+
+
+def compaction() -> Seen:
+    """Type lines until a conversation exceeds the threshold."""
+    seen = talked(*FILLING, lines=FILL)
+    [asked] = summaries(seen)
+    messages = seen.bodies[-1]["messages"]
+    return {
+        "compaction.protected_tail_messages": [n for n in range(4) if f"'ok {n}'" in str(messages)],
+        "compaction.user_words_chars": WORDS_TEXT in str(messages),
+        "compaction.model": asked["model"],
+    }
+
+
+def no_compaction() -> Seen:
+    seen = talked(*FILLING, lines=FILL)
+    return {
+        "compaction.strategy": len(summaries(seen)),
+    }
+
+
+def terminal() -> Seen:
+    """Type a line with keys of vi, and steer a run at a terminal."""
+    for name in ("begun", "continue", "second"):
+        Path(name).unlink(missing_ok=True)
+    wait = bash("touch begun; until [ -e continue ]; do sleep 0.02; done")
+    formatted = reply("**bold** and `code`\n\n```python\nx = 1\n```\n\nEnd.")
+    steered = reply(wait, bash("touch second"))
+    long = "Steered." * 80
+    last = reply(long, chunk_chars=len(long))
+    with in_terminal(formatted, steered, last) as (screen, requests):
+        screen.send("hello\x1bx")
+        screen.send("\r")
+        screen.until("End.")
+        screen.until_prompt()
+        cells = screen._screen.buffer.values()
+        colors = {cell.fg for row in cells for cell in row.values()}
+        screen.send("work\r")
+        screen.until(Path("begun").exists)
+        screen.send("stop that\r")
+        screen.until("stop that")
+        Path("continue").touch()
+        screen.until("Steered.")
+        return {
+            "ui.theme": colors,
+            "ui.vi": said_by_user(requests[0].body)[0],
+            "ui.chars_per_second": screen.text.count("Steered.") < 40,
+            "steering": Path("second").exists(),
+        }
+
+
+def repainting() -> Seen:
+    """Type a line at a terminal; return whether anything is repainted."""
+    with in_terminal() as (screen, _):
+        screen.until("tools: ")
+        before = len(screen.bytes)  # the settings were not read yet
+        screen.send("go\r")
+        screen.until("ok")
+        return {"ui.screen_reader": b"\x1b[" in screen.bytes[before:]}
+
+
+def servers() -> Seen:
+    """Offer the tools of many servers, and call two that do not answer."""
+    write(
+        "~/servers.json",
+        json.dumps({"mcpServers": {"listed": {"command": sys.executable, "args": RAW}}}),
     )
+    hanging = (tool_use(f"mcp__{name}__reply", {"reply": None}) for name in ("slow", "slower"))
+    seen = printed(reply(*hanging))
+    slow, slower = (text_of(each) for each in seen.results)
+    offered = tools_offered(seen.bodies[0])
+
+    def of(name: str) -> set[str]:
+        return {each.rpartition("__")[2] for each in offered if f"__{name}__" in each}
+
+    return {
+        "mcp.servers": of("plain"),
+        "mcp.servers.name": of("other"),
+        "mcp.servers.enabled": of("unused"),
+        "mcp.servers.enabled_tools": of("chosen"),
+        "mcp.servers.disabled_tools": of("rest"),
+        "mcp.config": of("listed"),
+        "mcp.call_timeout_s": word_of(slow, "1.1 s", "1.2 s"),
+        "mcp.servers.call_timeout_s": word_of(slower, "1.3 s", "1.4 s"),
+    }
 
 
-def with_file(name: str, text: str, see: Callable[[], object]) -> Callable[[], object]:
-    """Make an observation while a file is in the workspace."""
-
-    def seeing() -> object:
-        path = Path(name).expanduser()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        return see()
-
-    return seeing
+RAW = ["-I", "-S", RAW_SERVER, "{}"]
+RAW_TOOLS = {"reply", "raw"}
+HANGS = {"hang": True}
 
 
-def instructions() -> bool:
-    """Return whether the user's AGENTS.md is in the request."""
-    (paths.config_dir() / "AGENTS.md").write_text("Say MARK.")
-    return "Say MARK." in str(printed()[1][0]["system"])
+def loaded_tools() -> Seen:
+    return {"mcp.servers.always_load": tools_offered(printed().bodies[0])}
 
 
-def colors() -> set[str]:
-    """Return the colours of an answer with code in it."""
-    with in_terminal(reply("**bold** and `code`\n\n```python\nx = 1\n```\n\nEnd.")) as terminal:
-        terminal.send("go\r")
-        terminal.until("End.")
-        terminal.until_prompt()
-        cells = terminal._screen.buffer.values()
-        return {cell.fg for row in cells for cell in row.values()}
+def servers_that_fail() -> Seen:
+    """Start servers that do not; make a call that costs something."""
+    seen = printed(reply(bash("true")))
+    lines = seen.run.stderr.splitlines()
+    slow, slower, web = (
+        next(line for line in lines if f"'{name}'" in line) for name in ("slow", "slower", "web")
+    )
+    return {
+        "mcp.startup_timeout_s": word_of(slow, "1.1 s", "1.2 s"),
+        "mcp.servers.startup_timeout_s": word_of(slower, "1.3 s", "1.4 s"),
+        "mcp.servers.headers_helper": word_of(web, "exit code 3", "exit code 4"),
+        "max_cost_usd": seen.run.code,
+    }
 
 
-def thinking_shown() -> bool:
-    run, _ = talked(reply(thinking("Let me see."), "Done."), lines="go\n")
-    return "Let me see." in run.stderr
+def required_server() -> Seen:
+    return {"mcp.servers.required": printed().run.code}
 
 
-def is_slow() -> bool:
-    """Return whether the beginning of an answer is on the screen alone."""
-    with in_terminal(reply("abcdefghij" * 4, chunk_chars=100)) as terminal:
-        terminal.send("go\r")
-        terminal.until("abc")
-        alone = "abcdefghij" * 4 not in terminal.text
-        terminal.send("\x04")
-    return alone
+def required_tool() -> Seen:
+    return {"mcp.require_tools": printed().run.code}
 
 
-def typed_with_escape() -> str:
-    """Return the text sent after Esc and x: with vi's keys, x deletes."""
-    with serve_in_thread(*[OK] * 2) as api:
-        with Terminal(AGENT_CLI, *YOLO, **environment(api, {})) as terminal:
-            terminal.until("you>")
-            terminal.send("hello\x1bx")
-            terminal.send("\r")
-            terminal.until("ok")
-        return said_by_user(api.requests[0].body)[0]
-
-
-def called_by() -> list[str]:
+def alert() -> Seen:
     """Return how a session alerts the user; that takes ten seconds, see test_activity.py."""
     seen: list[str] = []
 
     async def run(options: ReplOptions, _build: object) -> int:
-        seen.append(options.look.notify)
+        seen.append(str(options.look.notify))
         return 0
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ANTHROPIC_API_KEY", "k")
         patch.setattr(repl, "run", run)
         COMMANDS["repl"](parse_arguments(["--prompts-from", os.devnull]))
-    return [str(each) for each in seen]
+    return {"ui.notify": seen}
 
 
-def in_background(*calls: Payload) -> Callable[[], str]:
-    """Return the last result of *calls*, made while a command runs in the background."""
-    start = tool_use("bash", {"command": "sleep 300", "background": True})
-
-    def see() -> str:
-        run, requests = printed(*(reply(call) for call in (start, *calls)))
-        assert run.code == 0
-        text = text_of(results_in(requests[-1])[0])
-        return next(
-            word for word in ("jobs.max", "jobs.timeout_s", "running", "job") if word in text
-        )
-
-    return see
-
-
-def stopped_tool() -> str:
+def stopped_tool() -> Seen:
     """Return the outcome of a tool that does not end and has no limit of its own."""
 
     async def wait(_context: ToolContext) -> str:
@@ -597,456 +702,372 @@ def stopped_tool() -> str:
         patch.setenv("ANTHROPIC_BASE_URL", api.base_url)
         patch.setenv("AGENT_CLI_PERMISSIONS__MODE", "yolo")
         messages = asyncio.run(ask())
-    return next(limit for limit in ("1 s", "2 s") if f"longer than {limit}" in messages)
+    return {"tools.timeout_s": word_of(messages, "longer than 1 s", "longer than 1.1 s")}
 
 
-def repaints() -> bool:
-    with in_terminal() as terminal:
-        terminal.until("tools: ")
-        before = len(terminal.bytes)  # the settings were not read yet
-        terminal.send("go\r")
-        terminal.until("ok")
-        return b"\x1b[" in terminal.bytes[before:]
-
-
-def logged(file: str = "own.log") -> set[str]:
-    """Return the levels in a log file."""
-    Path(file).unlink(missing_ok=True)
-    ran()
-    if not Path(file).exists():
-        return set()
-    return {json.loads(line)["level"] for line in Path(file).read_text().splitlines()}
-
-
-def session_kept() -> bool:
-    before = {*paths.sessions_dir().glob("*.jsonl")}
-    ran()
-    return bool({*paths.sessions_dir().glob("*.jsonl")} - before)
-
-
-ASKS = reply(bash("touch made"))
-HANGS = tool_use("mcp__raw__reply", {"reply": None})
-RAW_TOOLS = {"mcp__raw__reply", "mcp__raw__raw"}
-OWN_LOG = 'logging.sinks = [{ type = "file", path = "own.log" }]\n'
-
-ROWS = (
-    Row("model", 'model = "claude-opus-5-5"', body("model"), "claude-opus-5-5"),
-    Row("max_tokens", "max_tokens = 123", body("max_tokens"), 123),
-    Row(
-        "temperature",
-        "temperature = 0.5",
-        body("temperature"),
-        0.5,
-        base='model = "claude-haiku-4-5"\n',
-    ),
-    Row("effort", 'effort = "low"', lambda: body("output_config")(), {"effort": "low"}),
-    Row("streaming", 'streaming = "sequential"', spoken_before_a_tool, "Done.\n"),
-    Row(
-        "tool_execution",
-        'tool_execution = "sequential"',
-        tool_order,
-        ["start", "end", "start", "end"],
-    ),
-    Row(
-        "steering",
-        'steering = "after_batch"',
-        steered,
-        True,
-        base='tool_execution = "sequential"\n',
-    ),
-    Row("approval", 'approval = "defer"', questions_first, 1),
-    Row("max_rounds", "max_rounds = 1", exit_code(reply(bash("true")), arguments=YOLO), 4),
-    Row("agents.enabled", "agents.enabled = false", agent_offered, False),
-    Row("agents.ask_beyond", "agents.ask_beyond = 0", lambda: agent_works()[0], 3),
-    Row("agents.max_depth", "agents.max_depth = 1", lambda: agent_works()[1], False),
-    Row(
-        "agents.max_rounds",
-        "agents.max_rounds = 1",
-        lambda: "stopped after round 1" in agent_works()[2],
-        True,
-    ),
-    Row(
-        "model_fallback",
-        'model_fallback = ["high,small"]',
-        body("fallbacks"),
-        [{"model": "claude-opus-5-5"}, {"model": "claude-haiku-5-5"}],
-    ),
-    Row("attach", "attach = false", attached_name, False),
-    Row("max_cost_usd", "max_cost_usd = 0.000001", exit_code(reply(bash("true"))), 4),
-    Row("prices", 'prices.of-mine = "1000000/0"', cost_usd, 9.0, base='model = "of-mine"\n'),
-    Row("working_directory", 'working_directory = "sub"', pwd, "sub"),
-    Row(
-        "models",
-        'models.normal = "claude-opus-5-5"',
-        body("model"),
-        "claude-opus-5-5",
-        base='model = "normal"\n',
-    ),
-    Row(
-        "provider.platform",
-        'provider.platform = "bedrock"',
-        address_on_bedrock,
-        "/anthropic/v1/messages",
-    ),
-    Row(
-        "provider.read_timeout_s",
-        "provider.read_timeout_s = 1",
-        silent,
-        "the reply stopped: nothing for 1 s",
-        other="provider.read_timeout_s = 2",
-        base="retry.max = 0\n",
-    ),
-    Row(
-        "provider.stall_timeout_s",
-        "provider.stall_timeout_s = 1",
-        stalled,
-        "1 s",
-        other="provider.stall_timeout_s = 2",
-        base="retry.max = 0\n",
-    ),
-    Row(
-        "provider.compat",
-        "provider.compat = true",
-        lambda: "cache_control" in str(printed()[1][0]),
-        False,
-    ),
-    Row(
-        "history.max_tool_result_chars", "history.max_tool_result_chars = 200", files_large(), True
-    ),
-    Row("history.max_conversation_messages", "history.max_conversation_messages = 3", trimmed, 3),
-    Row(
-        "compaction.strategy",
-        'compaction.strategy = "none"',
-        summaries,
-        0,
-        base="compaction.threshold_tokens = 10000\ncompaction.protected_tail_messages = 2\n",
-    ),
-    Row(
-        "compaction.threshold_tokens",
-        "compaction.threshold_tokens = 10000",
-        summaries,
-        1,
-        base="compaction.protected_tail_messages = 2\n",
-    ),
-    Row(
-        "compaction.protected_tail_messages",
-        "compaction.protected_tail_messages = 2",
-        tail_after_compaction,
-        4,
-        base="compaction.threshold_tokens = 10000\n",
-    ),
-    Row(
-        "compaction.user_words_chars",
-        "compaction.user_words_chars = 0",
-        keeps_words,
-        False,
-        base="compaction.threshold_tokens = 10000\ncompaction.protected_tail_messages = 2\n",
-    ),
-    Row(
-        "compaction.model",
-        'compaction.model = "small"',
-        summary_model,
-        "claude-haiku-5-5",
-        base="compaction.threshold_tokens = 10000\ncompaction.protected_tail_messages = 2\n",
-    ),
-    Row(
-        "retry.shared_file",
-        'retry.shared_file = "pause.json"',
-        lambda: (len(ran(BUSY, BUSY)[1]), Path("pause.json").exists()),
-        (3, True),
-        base=WAITS,
-    ),
-    Row("retry.max", "retry.max = 1", lambda: requests(*[BUSY] * 6), 2, base=WAITS),
-    Row(
-        "retry.base_s",
-        "retry.base_s = 0.02",
-        lambda: waits(LIMITED),
-        [0.02],
-        other="retry.base_s = 0.01",
-    ),
-    Row(
-        "retry.other_base_s",
-        "retry.other_base_s = 0.02",
-        lambda: waits(BUSY),
-        [0.02],
-        other="retry.other_base_s = 0.01",
-    ),
-    Row(
-        "retry.factor",
-        "retry.factor = 3",
-        lambda: waits(LIMITED, LIMITED),
-        [0.01, 0.03],
-        base=WAITS,
-    ),
-    Row(
-        "retry.jitter",
-        'retry.jitter = "full"',
-        lambda: waits(LIMITED, LIMITED) != [0.01, 0.02],
-        True,
-        base=WAITS,
-    ),
-    Row("retry.on", 'retry.on = ["429"]', lambda: requests(BUSY), 1, base=WAITS),
-    Row(
-        "retry.respect_retry_after",
-        "retry.respect_retry_after = false",
-        lambda: waits(error(429, "rate_limit_error", "slow", headers={"retry-after": "0.05"})),
-        [0.01],
-        base=WAITS,
-    ),
-    Row(
-        "retry.max_server_delay_s",
-        "retry.max_server_delay_s = 0.01",
-        exit_code(error(429, "rate_limit_error", "slow", headers={"retry-after": "0.05"})),
-        1,
-        base=WAITS,
-    ),
-    Row(
-        "permissions.mode",
-        'permissions.mode = "yolo"',
-        exit_code(ASKS),
-        0,
-        base='sandbox.auto_allow = "never"\n',
-    ),
-    Row(
-        "permissions.allow",
-        'permissions.allow = ["bash(touch *)"]',
-        exit_code(ASKS),
-        0,
-        base='sandbox.auto_allow = "never"\n',
-    ),
-    Row("permissions.ask", 'permissions.ask = ["bash(true)"]', exit_code(reply(bash("true"))), 3),
-    Row(
-        "permissions.deny",
-        'permissions.deny = ["bash(true)"]',
-        lambda: result(bash("true"))().get("is_error", False),
-        True,
-    ),
-    Row("sandbox.mode", 'sandbox.mode = "off"', outside_is_written, True),
-    Row("undo.commands", 'undo.commands = "off"', changes_are_kept, False),
-    Row(
-        "undo.leave_out",
-        'undo.leave_out = ["touch *"]',
-        changes_are_kept,
-        False,
-    ),
-    Row(
-        "undo.max_mb",
-        "undo.max_mb = 0",
-        file_is_copied,
-        False,
-    ),
-    *(
-        Row(f"undo.{key}", f"undo.{key} = 1", code_of_a_deletion, 3)
-        for key in ("ask_beyond_files", "ask_beyond_mb")
-    ),
-    *(
-        Row(
-            f"undo.{key}",
-            f"undo.{key} = {value}",
-            old_record_stays(key),
-            False,
-        )
-        for key, value in (("keep_days", "1"), ("max_gb", "0.001"))
-    ),
-    Row("sandbox.network", "sandbox.network = true", network_is_there, True),
-    Row("sandbox.auto_allow", 'sandbox.auto_allow = "always"', exit_code(ASKS), 0),
-    Row("tools.timeout_s", "tools.timeout_s = 1", stopped_tool, "1 s", other="tools.timeout_s = 2"),
-    Row(
-        "tools.fold_output",
-        "tools.fold_output = false",
-        lambda: "[folded: " in text_of(result(tool_use("bash", {"command": "yes | head -400"}))()),
-        False,
-    ),
-    Row(
-        "tools.web_fetch",
-        "tools.web_fetch = false",
-        lambda: any(tool["name"] == "web_fetch" for tool in printed()[1][0]["tools"]),
-        False,
-    ),
-    Row(
-        "tools.web_search",
-        "tools.web_search = true",
-        lambda: any("web_search" in tool["name"] for tool in printed()[1][0]["tools"]),
-        True,
-    ),
-    Row("tools.concurrency", "tools.concurrency = 1", side_by_side, False),
-    Row("jobs.max", "jobs.max = 0", in_background(), "jobs.max"),
-    Row("jobs.timeout_s", "jobs.timeout_s = 1", in_background(READ_JOB), "jobs.timeout_s"),
-    Row("mcp.enabled", "mcp.enabled = false", tools_offered(), set(), base=f"{server()}\n"),
-    Row(
-        "mcp.config",
-        'mcp.config = ["~/servers.json"]',
-        with_file(
-            "~/servers.json",
-            json.dumps(
-                {
-                    "mcpServers": {
-                        "raw": {"command": sys.executable, "args": ["-I", "-S", RAW_SERVER, "{}"]}
-                    }
-                }
+JOURNEYS = (
+    Journey(
+        "request",
+        request,
+        (
+            Row("model", 'model = "claude-fable-5-2"', "claude-fable-5-2"),
+            Row("max_tokens", "max_tokens = 123", 123),
+            Row("effort", 'effort = "low"', {"effort": "low"}),
+            Row("model_fallback", 'model_fallback = ["high,small"]', FALLBACKS),
+            Row("attach", "attach = false", expected=False),
+            Row("agents.enabled", "agents.enabled = false", expected=False),
+            Row("tools.web_fetch", "tools.web_fetch = false", expected=False),
+            Row("tools.web_search", "tools.web_search = true", expected=True),
+            Row("mcp.enabled", "mcp.enabled = false", set()),
+            Row("output_style", 'output_style = "rude"', expected=True),
+            Row(
+                "plugins.disabled",
+                'plugins.disabled = ["project_instructions"]',
+                expected=False,
             ),
-            tools_offered(),
+            Row("permissions.mode", 'permissions.mode = "yolo"', 0),
+            Row("session.enabled", "session.enabled = false", expected=False),
+            Row("telemetry.enabled", "telemetry.enabled = true", COLLECTED),
+            Row("logging.sinks", sink(type="file", path="own.log"), {"info"}),
+            Row(
+                "logging.sinks.level",
+                sink(type="file", path="quiet.log", level="error"),
+                set(),
+                other=sink(type="file", path="quiet.log"),
+            ),
+            Row(
+                "logging.sinks.path",
+                sink(type="file", path="here.log"),
+                {"info"},
+                other=sink(type="file", path="there.log"),
+            ),
+            Row(
+                "logging.sinks.type",
+                sink(type="console", level="info"),
+                expected=True,
+                other=sink(type="file", level="info"),
+            ),
         ),
-        RAW_TOOLS,
+        base=server("raw"),
     ),
-    Row(
-        "mcp.startup_timeout_s",
-        "mcp.startup_timeout_s = 1",
-        stderr_has("within 1 s", "within 2 s"),
-        "within 1 s",
-        other="mcp.startup_timeout_s = 2",
-        base=f"{server({'hang': True})}\n",
+    Journey(
+        "request_of_small_model",
+        request_of_small_model,
+        (
+            Row("temperature", "temperature = 0.5", 0.5),
+            Row("prices", 'prices.claude-haiku-4-5 = "1000000/0"', 9.0),
+            Row("provider.compat", "provider.compat = true", expected=False),
+            Row("plugins.enabled", "plugins.enabled = false", expected=False),
+            Row("max_rounds", "max_rounds = 1", 4),
+            Row("undo.commands", 'undo.commands = "off"', expected=False),
+            Row(
+                "telemetry.endpoint",
+                'telemetry.endpoint = "http://collector.test"',
+                {"http://collector.test/v1/traces", "http://collector.test/v1/metrics"},
+            ),
+            Row("telemetry.content", "telemetry.content = true", expected=True),
+            Row("logging.level", 'logging.level = "error"', set()),
+            Row(
+                "mcp.headless_wait_s",
+                "mcp.headless_wait_s = 0.2",
+                "after 0.2 s",
+                other="mcp.headless_wait_s = 0.3",
+            ),
+        ),
+        base="\n".join(
+            (
+                'model = "claude-haiku-4-5"',
+                "telemetry.enabled = true",
+                sink(type="file", path="own.log"),
+                server("raw", HANGS),
+            )
+        ),
     ),
-    Row(
-        "mcp.first_prompt_wait_s",
-        "mcp.first_prompt_wait_s = 0.5",
-        lambda: "still starting after 0.5 s" in str(talked(lines="go\n")[0]),
-        True,
-        other="mcp.first_prompt_wait_s = 1",
-        base=f"{server({'hang': True})}\n",
+    Journey(
+        "bedrock",
+        address_on_bedrock,
+        (Row("provider.platform", 'provider.platform = "bedrock"', "/anthropic/v1/messages"),),
     ),
-    Row(
-        "mcp.headless_wait_s",
-        "mcp.headless_wait_s = 0.5",
-        stderr_has("after 0.5 s", "after 1 s"),
-        "after 0.5 s",
-        other="mcp.headless_wait_s = 1",
-        base=f"{server({'hang': True})}\n",
+    Journey(
+        "commands",
+        commands,
+        (
+            Row(
+                "history.max_tool_result_chars",
+                "history.max_tool_result_chars = 1000",
+                expected=True,
+            ),
+            Row("tools.fold_output", "tools.fold_output = false", expected=False),
+            Row("permissions.deny", 'permissions.deny = ["bash(true)"]', expected=True),
+            Row("permissions.claude_files", "permissions.claude_files = false", expected=False),
+            Row("hooks.claude_files", "hooks.claude_files = false", expected=False),
+            Row("jobs.max", "jobs.max = 0", expected=True),
+            Row("undo.leave_out", 'undo.leave_out = ["touch *"]', expected=False),
+            Row("undo.ask_beyond_files", "undo.ask_beyond_files = 1", expected=True),
+            Row("undo.ask_beyond_mb", "undo.ask_beyond_mb = 1", expected=True),
+            Row("undo.max_gb", "undo.max_gb = 0.001", expected=False),
+        ),
     ),
-    Row(
-        "mcp.call_timeout_s",
-        "mcp.call_timeout_s = 1",
-        lambda: "1 s" in text_of(result(HANGS)()),
-        True,
-        other="mcp.call_timeout_s = 2",
-        base=f"{server()}\n",
+    Journey(
+        "command_and_job",
+        command_and_job,
+        (
+            Row("undo.max_mb", "undo.max_mb = 0", expected=False),
+            Row("undo.keep_days", "undo.keep_days = 1", expected=False),
+            Row("sandbox.network", "sandbox.network = true", expected=True),
+            Row("tools.concurrency", "tools.concurrency = 1", ["start", "end", "start", "end"]),
+            Row("jobs.timeout_s", "jobs.timeout_s = 1", "jobs.timeout_s"),
+        ),
     ),
-    Row(
-        "mcp.defer_beyond_tokens",
-        "mcp.defer_beyond_tokens = 1",
-        tools_offered(),
-        {"find_tools"},
-        base=f"{server()}\n",
+    Journey(
+        "agents",
+        agents,
+        (
+            Row("models", 'models.normal = "claude-opus-5-5"', "claude-opus-5-5"),
+            Row("retry.jitter", 'retry.jitter = "full"', expected=False),
+            Row(
+                "tool_execution",
+                'tool_execution = "sequential"',
+                ["start", "end", "start", "end"],
+            ),
+            Row("working_directory", 'working_directory = "sub"', "sub"),
+            Row("sandbox.mode", 'sandbox.mode = "off"', expected=True),
+            Row("agents.ask_beyond", "agents.ask_beyond = 1", expected=True),
+            Row("agents.max_depth", "agents.max_depth = 1", expected=False),
+            Row("agents.max_rounds", "agents.max_rounds = 1", expected=True),
+        ),
+        base='model = "normal"\nretry.base_s = 0.01',
     ),
-    Row("mcp.require_tools", 'mcp.require_tools = ["mend"]', exit_code(), 1),
-    Row("mcp.servers", server(), tools_offered(), RAW_TOOLS),
-    Row("plugins.enabled", "plugins.enabled = false", instructions, False),
-    Row("plugins.disabled", 'plugins.disabled = ["project_instructions"]', instructions, False),
-    Row("plugins.reminders", "plugins.reminders = true", tools_offered(repl=True), {"remind"}),
-    Row(
-        "permissions.claude_files",
-        "permissions.claude_files = false",
-        denied_by_claude,
-        False,
+    Journey(
+        "asked_about",
+        asked_about,
+        (
+            Row("permissions.allow", 'permissions.allow = ["write(a)"]', expected=False),
+            Row("permissions.ask", 'permissions.ask = ["bash(true)"]', expected=True),
+            Row("sandbox.auto_allow", 'sandbox.auto_allow = "always"', expected=False),
+        ),
     ),
-    Row(
-        "hooks.claude_files",
-        "hooks.claude_files = false",
-        hook_of_claude,
-        False,
+    Journey(
+        "asked_at_once",
+        asked_at_once,
+        (
+            Row("approval", 'approval = "defer"', 1),
+            Row("retry.shared_file", 'retry.shared_file = "pause.json"', expected=True),
+            Row(
+                "mcp.defer_beyond_tokens",
+                "mcp.defer_beyond_tokens = 1",
+                {"find_tools"},
+            ),
+        ),
+        base=f"retry.other_base_s = 0.001\n{server('raw')}",
     ),
-    Row("output_style", 'output_style = "rude"', misses_style, True),
-    Row("ui.theme", 'ui.theme = "none"', colors, {"default"}),
-    Row("ui.show_thinking", "ui.show_thinking = true", thinking_shown, True),
-    Row("ui.chars_per_second", "ui.chars_per_second = 4", is_slow, True),
-    Row("ui.notify", 'ui.notify = "off"', called_by, ["off"]),
-    Row("ui.vi", "ui.vi = true", typed_with_escape, "hell"),
-    Row("ui.screen_reader", "ui.screen_reader = true", repaints, False),
-    Row("logging.level", 'logging.level = "error"', logged, set(), base=OWN_LOG),
-    Row("logging.sinks", OWN_LOG.strip(), logged, {"info"}),
-    Row("session.enabled", "session.enabled = false", session_kept, False),
-    Row("telemetry.enabled", "telemetry.enabled = true", telemetry_paths, COLLECTED),
-    Row(
-        "telemetry.endpoint",
-        'telemetry.endpoint = "http://collector.test"',
-        telemetry_paths,
-        {"http://collector.test/v1/traces", "http://collector.test/v1/metrics"},
-        base="telemetry.enabled = true\n",
+    Journey(
+        "retries",
+        retries,
+        (
+            Row("history.max_conversation_messages", "history.max_conversation_messages = 3", 3),
+            Row("retry.base_s", "retry.base_s = 0.02", 0.02, other="retry.base_s = 0.01"),
+            Row(
+                "retry.other_base_s",
+                "retry.other_base_s = 0.03",
+                0.03,
+                other="retry.other_base_s = 0.01",
+            ),
+            Row("retry.factor", "retry.factor = 3", 3),
+            Row(
+                "retry.respect_retry_after",
+                "retry.respect_retry_after = false",
+                expected=True,
+            ),
+        ),
     ),
-    Row(
-        "telemetry.content",
-        "telemetry.content = true",
-        telemetry_says_prompt,
-        True,
-        base="telemetry.enabled = true\n",
+    Journey(
+        "refused_retries",
+        refused_retries,
+        (
+            Row("retry.on", 'retry.on = ["429"]', 1),
+            Row("retry.max", "retry.max = 1", 2),
+            Row("retry.max_server_delay_s", "retry.max_server_delay_s = 0.01", 1),
+        ),
+        base="retry.base_s = 0.001\nretry.other_base_s = 0.001",
     ),
-    Row(
-        "mcp.servers.name",
-        server(name="other"),
-        tools_offered(),
-        {"mcp__other__reply", "mcp__other__raw"},
-        other=server(),
+    Journey(
+        "silence",
+        silence,
+        (
+            Row(
+                "provider.read_timeout_s",
+                "provider.read_timeout_s = 1",
+                expected=True,
+                other="provider.read_timeout_s = 1.1",
+            ),
+            Row(
+                "provider.stall_timeout_s",
+                "provider.stall_timeout_s = 1.3",
+                expected=True,
+                other="provider.stall_timeout_s = 1.4",
+            ),
+        ),
+        base="retry.max = 0",
     ),
-    Row("mcp.servers.enabled", server(enabled=False), tools_offered(), set(), other=server()),
-    Row(
-        "mcp.servers.enabled_tools",
-        server(enabled_tools=["re*"]),
-        tools_offered(),
-        {"mcp__raw__reply"},
-        other=server(),
+    Journey(
+        "first_lines",
+        first_lines,
+        (
+            Row("streaming", 'streaming = "sequential"', "Done."),
+            Row("ui.show_thinking", "ui.show_thinking = true", expected=True),
+            Row("plugins.reminders", "plugins.reminders = true", expected=True),
+            Row("compaction.threshold_tokens", THRESHOLD.strip(), 1),
+            Row(
+                "mcp.first_prompt_wait_s",
+                "mcp.first_prompt_wait_s = 0.2",
+                "after 0.2 s",
+                other="mcp.first_prompt_wait_s = 0.3",
+            ),
+        ),
+        base=f"compaction.protected_tail_messages = 2\n{server('raw', HANGS)}",
     ),
-    Row(
-        "mcp.servers.disabled_tools",
-        server(disabled_tools=["re*"]),
-        tools_offered(),
-        {"mcp__raw__raw"},
-        other=server(),
+    Journey(
+        "compaction",
+        compaction,
+        (
+            Row(
+                "compaction.protected_tail_messages", "compaction.protected_tail_messages = 2", [3]
+            ),
+            Row("compaction.user_words_chars", "compaction.user_words_chars = 0", expected=False),
+            Row("compaction.model", 'compaction.model = "small"', "claude-haiku-5-5"),
+        ),
+        base=THRESHOLD,
     ),
-    Row(
-        "mcp.servers.headers_helper",
-        helped("exit 3"),
-        stderr_has("exit code 3", "exit code 4"),
-        "exit code 3",
-        other=helped("exit 4"),
+    Journey(
+        "no_compaction",
+        no_compaction,
+        (Row("compaction.strategy", 'compaction.strategy = "none"', 0),),
+        base=f"{THRESHOLD}compaction.protected_tail_messages = 2\n",
     ),
-    Row(
-        "mcp.servers.required",
-        server({"exit": 3}, required=True),
-        exit_code(),
-        1,
-        other=server({"exit": 3}),
+    Journey(
+        "terminal",
+        terminal,
+        (
+            Row("ui.theme", 'ui.theme = "none"', {"default"}),
+            Row("ui.vi", "ui.vi = true", "hell"),
+            Row("ui.chars_per_second", "ui.chars_per_second = 60", expected=True),
+            Row("steering", 'steering = "after_batch"', expected=True),
+        ),
+        base='tool_execution = "sequential"',
     ),
-    Row(
-        "mcp.servers.always_load",
-        server(always_load=True),
-        tools_offered(),
-        RAW_TOOLS,
-        other=server(),
-        base="mcp.defer_beyond_tokens = 1\n",
+    Journey(
+        "repainting",
+        repainting,
+        (Row("ui.screen_reader", "ui.screen_reader = true", expected=False),),
     ),
-    Row(
-        "mcp.servers.startup_timeout_s",
-        server({"hang": True}, startup_timeout_s=1),
-        stderr_has("within 1 s", "within 2 s"),
-        "within 1 s",
-        other=server({"hang": True}, startup_timeout_s=2),
+    Journey(
+        "servers",
+        servers,
+        (
+            Row("mcp.servers", server("plain"), RAW_TOOLS),
+            Row("mcp.servers.name", server("other"), RAW_TOOLS, other=server("another")),
+            Row(
+                "mcp.servers.enabled",
+                server("unused", enabled=False),
+                set(),
+                other=server("unused"),
+            ),
+            Row(
+                "mcp.servers.enabled_tools",
+                server("chosen", enabled_tools=["re*"]),
+                {"reply"},
+                other=server("chosen"),
+            ),
+            Row(
+                "mcp.servers.disabled_tools",
+                server("rest", disabled_tools=["re*"]),
+                {"raw"},
+                other=server("rest"),
+            ),
+            Row("mcp.config", 'mcp.config = ["~/servers.json"]', RAW_TOOLS),
+            Row(
+                "mcp.call_timeout_s",
+                "mcp.call_timeout_s = 1.1",
+                "1.1 s",
+                other="mcp.call_timeout_s = 1.2",
+            ),
+            Row(
+                "mcp.servers.call_timeout_s",
+                server("slower", call_timeout_s=1.3),
+                "1.3 s",
+                other=server("slower", call_timeout_s=1.4),
+            ),
+        ),
+        base=server("slow"),
     ),
-    Row(
-        "mcp.servers.call_timeout_s",
-        server(call_timeout_s=1),
-        lambda: "1 s" in text_of(result(HANGS)()),
-        True,
-        other=server(call_timeout_s=2),
+    Journey(
+        "loaded_tools",
+        loaded_tools,
+        (
+            Row(
+                "mcp.servers.always_load",
+                server("raw", always_load=True),
+                {"mcp__raw__reply", "mcp__raw__raw"},
+                other=server("raw"),
+            ),
+        ),
+        base="mcp.defer_beyond_tokens = 1",
     ),
-    Row(
-        "logging.sinks.level",
-        'logging.sinks = [{ type = "file", path = "own.log", level = "error" }]',
-        logged,
-        set(),
-        other=OWN_LOG.strip(),
+    Journey(
+        "servers_that_fail",
+        servers_that_fail,
+        (
+            Row(
+                "mcp.startup_timeout_s",
+                "mcp.startup_timeout_s = 1.1",
+                "1.1 s",
+                other="mcp.startup_timeout_s = 1.2",
+            ),
+            Row(
+                "mcp.servers.startup_timeout_s",
+                server("slower", HANGS, startup_timeout_s=1.3),
+                "1.3 s",
+                other=server("slower", HANGS, startup_timeout_s=1.4),
+            ),
+            Row(
+                "mcp.servers.headers_helper",
+                web_server("exit 3"),
+                "exit code 3",
+                other=web_server("exit 4"),
+            ),
+            Row("max_cost_usd", "max_cost_usd = 0.000001", 4),
+        ),
+        base=server("slow", HANGS),
     ),
-    Row(
-        "logging.sinks.path",
-        'logging.sinks = [{ type = "file", path = "own.log" }]',
-        logged,
-        {"info"},
-        other='logging.sinks = [{ type = "file", path = "other.log" }]',
+    Journey(
+        "required_server",
+        required_server,
+        (
+            Row(
+                "mcp.servers.required",
+                server("raw", {"exit": 3}, required=True),
+                1,
+                other=server("raw", {"exit": 3}),
+            ),
+        ),
     ),
-    Row(
-        "logging.sinks.type",
-        'logging.sinks = [{ type = "console", level = "info" }]',
-        lambda: "model replied" in printed()[0].stderr,
-        True,
-        other='logging.sinks = [{ type = "file", level = "info" }]',
+    Journey(
+        "required_tool",
+        required_tool,
+        (Row("mcp.require_tools", 'mcp.require_tools = ["mend"]', 1),),
+    ),
+    Journey("alert", alert, (Row("ui.notify", 'ui.notify = "off"', ["off"]),)),
+    Journey(
+        "stopped_tool",
+        stopped_tool,
+        (
+            Row(
+                "tools.timeout_s",
+                "tools.timeout_s = 1",
+                "longer than 1 s",
+                other="tools.timeout_s = 1.1",
+            ),
+        ),
     ),
 )

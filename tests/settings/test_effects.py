@@ -7,7 +7,7 @@ import pytest
 from agent_cli.settings.extension_settings import HookSettings, McpServer
 from agent_cli.settings.layers import all_rules, rules_of
 from agent_cli.settings.schema import LogSink, StatusLineSettings
-from tests.settings.effects import ROWS, Row
+from tests.settings.effects import JOURNEYS, Journey
 from tests.settings.files import write_user_settings
 
 TESTS = Path(__file__).parents[1]
@@ -38,15 +38,21 @@ ELSEWHERE = {
 EVENTS_OF_HOOKS = {f"hooks.{name}" for name in rules_of(HookSettings) if name != "claude_files"}
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.key)
-def test_setting_in_a_file_changes_the_programs_behaviour(row: Row) -> None:
-    """S1-25, S1-43: the effect is seen with the setting, and differs without it."""
-    write_user_settings(f"{row.base}{row.other}\n")
-    without = row.see()
-    write_user_settings(f"{row.base}{row.line}\n")
+@pytest.mark.parametrize("journey", JOURNEYS, ids=lambda journey: journey.name)
+def test_settings_in_a_file_change_the_programs_behaviour(journey: Journey) -> None:
+    """S1-25, S1-43: each effect is seen with the settings, and differs without them."""
+    rows = journey.rows
+    write_lines(journey.base, *(row.other for row in rows))
+    without = journey.see()
+    write_lines(journey.base, *(row.line for row in rows))
 
-    assert row.see() == row.expected
-    assert without != row.expected
+    assert journey.see() == {row.key: row.expected for row in rows}
+    assert [row.key for row in rows if without[row.key] == row.expected] == []
+
+
+def write_lines(*lines: str) -> None:
+    """Write the user's settings file; keys of no table must stand before the first table."""
+    write_user_settings("\n".join(sorted(lines, key=lambda line: "[[" in line)) + "\n")
 
 
 def test_every_setting_has_a_row_in_the_effects_table() -> None:
@@ -54,7 +60,7 @@ def test_every_setting_has_a_row_in_the_effects_table() -> None:
     keys = {*all_rules()}
     for table, record in {"mcp.servers": McpServer, "logging.sinks": LogSink}.items():
         keys |= {f"{table}.{name}" for name in rules_of(record)}
-    rows = [row.key for row in ROWS]
+    rows = [row.key for journey in JOURNEYS for row in journey.rows]
 
     assert {*rows, *ELSEWHERE, *EVENTS_OF_HOOKS} == keys
     assert len(rows) == len({*rows})
