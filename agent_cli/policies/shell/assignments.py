@@ -8,7 +8,8 @@ counts.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
+from functools import cached_property, lru_cache
+from itertools import pairwise, product
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -65,6 +66,7 @@ class Assignments:
 
     def __init__(self, tree: "Node", preset: Mapping[str, Sequence[str]]) -> None:
         """Read *tree*; *preset* are values of variables that the shell itself sets."""
+        self._tree = tree
         self._words: dict[str, list[Node] | None] = {}
         self._emptied, self._is_whole = set[str](), dict[str, bool]()
         self._ranges: dict[str, Sequence[tuple[int, int]]] = {}
@@ -138,11 +140,23 @@ class Assignments:
     def _ranges_of(self, name: str, words: Sequence["Node"]) -> Sequence[tuple[int, int]]:
         if name not in self._ranges:
             kept: list[tuple[int, int]] = []
-            for start, end in filter(None, map(_range_of, words)):
+            ranges = (_range_of(word, self._around) for word in words)
+            for start, end in filter(None, ranges):
                 if not kept or end > kept[-1][1]:
                     kept.append((start, end))
             self._ranges[name] = kept
         return self._ranges[name]
+
+    @cached_property
+    def _around(self) -> Mapping[int, tuple["Node", "Node | None"]]:
+        """The parent of each node, by its id, and what stands behind it."""
+        # Asked for one of them, a node searches the tree from its root on.
+        return {
+            child.id: (parent, behind)
+            for parent in descendants(self._tree)
+            for child, behind in pairwise((*parent.children, None))
+            if child
+        }
 
     def _texts_of(self, expansion: "Node", depth: int) -> Sequence[str] | None:
         written = source(expansion)
@@ -211,21 +225,23 @@ def _may_be_empty(value: "Node") -> bool:
     return not written or is_run
 
 
-def _range_of(value: "Node") -> tuple[int, int] | None:
+def _range_of(
+    value: "Node", around: Mapping[int, tuple["Node", "Node | None"]]
+) -> tuple[int, int] | None:
     """Return from where to where a variable that is set to *value* is surely set."""
-    node, start = value.parent, value.end_byte
-    if node is not None and node.type == "for_statement":
+    (node, _), start = around[value.id], value.end_byte
+    if node.type == "for_statement":
         body = node.child_by_field_name("body")
         return (body.start_byte, body.end_byte) if body else None
-    if node is not None and node.type == "array":
-        start, node = node.end_byte, node.parent
+    if node.type == "array":
+        start, (node, _) = node.end_byte, around[node.id]
     end, is_sure = start, True
     for _ in range(_LEVELS_MAX):
-        parent = node.parent if node is not None else None
-        if node is None or parent is None:
+        if node.id not in around:
             return None
-        is_first = parent.named_children[0].id == node.id
-        if is_in_background := node.next_sibling is not None and node.next_sibling.type == "&":
+        parent, behind = around[node.id]
+        is_first = next(each for each in parent.children if each.is_named).id == node.id
+        if is_in_background := behind is not None and behind.type == "&":
             end = node.end_byte if is_sure else end
         if parent.type == "redirected_statement":
             end, is_sure = parent.end_byte, False
@@ -242,6 +258,8 @@ def _range_of(value: "Node") -> tuple[int, int] | None:
     return (start, end)
 
 
+# Cached: it holds for each of a thousand assignments in one block.
+@lru_cache(maxsize=8)
 def _end_of(block: "Node") -> int:
     """Return where *block* ends, an `if` without its other branches."""
     branches = (each.start_byte for each in block.children if each.type in _BRANCHES)

@@ -116,8 +116,8 @@ def _leads_out(commands: Sequence[tuple[str, Reading]], root: PurePath) -> bool:
         entered += [each for each in inner if os.path.isdir(f"{root}/{each}")]  # noqa: PTH112
         if (looks := looks + len(inner)) > _LOOKS_MAX:
             return True
-    words = filter(None, chain.from_iterable(deletions))
-    inside = {each for word in words if (each := _named_in(word, root))}
+    words = {*chain.from_iterable(deletions)}
+    inside = {each for word in words if word and (each := _named_in(word, root))}
     targets = {"".join(each) for each in islice(product(entered, inside), _TARGETS_MAX)}
     if len(targets) == _TARGETS_MAX or any(map(_has_many_patterns, targets)):
         return True

@@ -15,19 +15,12 @@ from typing import TYPE_CHECKING, Final
 from agent_cli.policies.shell.assignments import EXPANSIONS, Assignments, script_in
 from agent_cli.policies.shell.effects import is_known
 from agent_cli.policies.shell.foreign_code import commands_in, is_code, reads_code, started_by
-from agent_cli.policies.shell.readings import (
-    BEYOND,
-    UNSEEN,
-    Reading,
-    is_shell,
-    pieces,
-    readings,
-    tails,
-)
+from agent_cli.policies.shell.readings import BEYOND, UNSEEN, Reading, pieces, readings, tails
 from agent_cli.policies.shell.starters import (
     OPTION_OF_PROSE,
     OPTION_WITH_PROSE,
     base_name,
+    is_shell,
     started_at,
 )
 from agent_cli.policies.shell.syntax import (
@@ -111,8 +104,8 @@ def _handed_to_shells(script: str, *, is_all: bool) -> Iterator[str]:
     With *is_all*, all texts in double quotes count: a shell reads some, as in `echo "rm $x" | sh`.
     """
     for node in descendants(syntax_tree(script)) if '"' in script and "$" in script else ():
-        command = node.parent
-        if node.type == "string" and command is not None and command.type == "command":
+        command = node.parent if node.type == "string" else None
+        if command is not None and command.type == "command":
             before = (source(word) for word in _words(command) if word.end_byte < node.start_byte)
             is_run = is_all or any(
                 is_shell(word) or base_name(word) in _RUN_TEXT for word in before

@@ -50,7 +50,11 @@ def named_paths(script: str, reach: Reach) -> Iterator[PurePath]:
     Raises:
         OutOfReach: There are too many to try; those that were tried come before.
     """
-    words = list(dict.fromkeys(named_words(script, reach)))
+    yield from paths_of(list(dict.fromkeys(named_words(script, reach))), script, reach)
+
+
+def paths_of(words: Sequence[str], script: str, reach: Reach) -> Iterator[PurePath]:
+    """Yield the paths that *words* name, the `named_words` of *script*, as `named_paths` does."""
     folders = _folders(script, words, reach)
     tried = (
         os.path.join(folder, name)  # noqa: PTH118 - many words
@@ -96,7 +100,7 @@ def named_words(script: str, reach: Reach) -> Iterator[str]:
     text = _HOME.sub(lambda _found: reach.home, script)
     text = _WORKING_DIRECTORY.sub(lambda _found: str(reach.root), text)
     plain = without_quotes(_ANSI_C.sub(_decoded, text))
-    for each in (text, plain):
+    for each in dict.fromkeys((text, plain)):
         for word in _WORD_ENDS.split(each):
             yield from (at_home(found, reach) for found in brace_words(word))
         yield from (at_home(word, reach) for word in _PATH_ENDS.split(each) if word)
@@ -109,7 +113,7 @@ def named_words(script: str, reach: Reach) -> Iterator[str]:
     if expanded != plain:
         words = filter(_PARTLY_KNOWN.search, _WORD_ENDS.split(expanded))
         yield from (at_home(word, reach) for word in words)
-    for word in filter(None, chain.from_iterable(readings(text))):
+    for word in filter(None, dict.fromkeys(chain.from_iterable(readings(text)))):
         yield at_home(word, reach)
         if joined := _JOINED_TO_OPTION.match(word):
             yield at_home(joined[1], reach)

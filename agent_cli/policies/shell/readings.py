@@ -8,6 +8,7 @@ word is None, and an unknown command is (None,).
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
@@ -15,10 +16,10 @@ from typing import TYPE_CHECKING, TypeAlias
 from agent_cli.policies.shell.starters import (
     ADDS_ARGUMENTS,
     RUN_WORDS,
-    SHELLS,
     STARTERS,
     base_name,
     has_commands,
+    is_shell,
     option_scripts,
     runs_input,
     set_value,
@@ -73,7 +74,6 @@ _STORES = frozenset({"read", "printf", "mapfile", "readarray", "getopts"})
 _NAMES_COMMANDS: Mapping[str, str] = MappingProxyType({"alias": "=", "bind": ":"})
 _SUBSTITUTES = late_pattern(r"\$\(|`")
 _PLAIN_WORD = late_pattern(r"(?!-|[\d.]+[smhd]?$)[^=]*")
-_SHELL = late_pattern(rf"(?:{'|'.join(sorted(SHELLS))})(?:-?\d[\d.]*)?")
 # Shell builtins that print or compare; listing them would hide the rest.
 _SHOW_NOTHING = frozenset(
     {"echo", "printf", "cd", "true", "false", ":", "test", "[", "[[", "exit", "set", "pwd"}
@@ -91,8 +91,14 @@ _OPTION_TEXT = late_pattern(r"-(?:\w*S|-[a-z-]+=)(.*)", re.DOTALL)
 _BREAKS = late_pattern(r"[\s;&|<>()`{}'\"\\$]+")
 
 
-def readings(script: str, depth: int = 0) -> Iterator[Reading]:
-    """Yield every command that *script* might run, also behind wrappers; BEYOND if too much."""
+# Cached: a decision reads the same script four times.
+@lru_cache(maxsize=16)
+def readings(script: str, depth: int = 0) -> Sequence[Reading]:
+    """Return every command that *script* might run, also behind wrappers; BEYOND if too much."""
+    return tuple(_read(script, depth))
+
+
+def _read(script: str, depth: int) -> Iterator[Reading]:
     if depth > _DEPTH_MAX or is_too_large(script):
         yield BEYOND
         return
@@ -174,11 +180,6 @@ def programs(script: str, search_path: str, depth: int = 0) -> list[str]:
     return list(found)
 
 
-def is_shell(word: str | None) -> bool:
-    """Return whether *word* names a shell, also one with its version behind the name."""
-    return word is not None and bool(_SHELL.fullmatch(base_name(word)))
-
-
 def pieces(script: str) -> Iterator[Reading]:
     """Yield the words from each word on, for a script whose structure is unknown."""
     yield from tails([word for word in _BREAKS.split(script) if word])
@@ -187,8 +188,7 @@ def pieces(script: str) -> Iterator[Reading]:
 def tails(words: Sequence[str | None]) -> Iterator[Reading]:
     """Yield *words* from each of them on."""
     most = _taken(words)
-    for at in range(len(words)):
-        yield tuple(words[at : at + most])
+    yield from (tuple(words[at : at + most]) for at in range(len(words)))
 
 
 def _taken(words: Sequence[str | None]) -> int:

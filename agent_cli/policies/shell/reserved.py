@@ -35,7 +35,7 @@ from agent_cli.policies.shell.foreign_code import (
 )
 from agent_cli.policies.shell.judgement import losses_of
 from agent_cli.policies.shell.known_words import MAY_RUN_ELSEWHERE
-from agent_cli.policies.shell.named_paths import at_home, brace_words, named_paths, named_words
+from agent_cli.policies.shell.named_paths import at_home, brace_words, named_words, paths_of
 from agent_cli.policies.shell.reach import OutOfReach, Reach
 from agent_cli.policies.shell.readings import Reading, readings
 from agent_cli.policies.shell.starters import OPTION_OF_PROSE, SHELLS, base_name, reads_recipes
@@ -146,7 +146,8 @@ class _Script:
         self._depth = depth
         self._readings = list(readings(script))
         # What expands is unknown to `readings`, but for its text.
-        self._commands = [*self._readings, *_as_written(script)]
+        self._commands = [*dict.fromkeys((*self._readings, *_as_written(script)))]
+        self._harmless = set[str]()
         # Words that are only printed count if something may run them.
         heads = [words[0] or "" for words in self._commands if words]
         names = set(map(base_name, heads))
@@ -169,7 +170,11 @@ class _Script:
         )
 
     def _inner(self, script: str) -> bool:
-        return is_reserved(script, self._reach, self._depth + 1)
+        # Most stand in several commands: that of a wrapper, and its own.
+        if script not in self._harmless and is_reserved(script, self._reach, self._depth + 1):
+            return True
+        self._harmless.add(script)
+        return False
 
     def _leaves(self, words: Reading) -> bool:
         """Return whether one command is unknown, or reaches beyond the workspace."""
@@ -213,9 +218,9 @@ class _Script:
         return bool(destructions(readings(text), self._reach.root))
 
     def _names_what_is_kept(self) -> bool:
-        words = {*named_words(self._script, self._reach)}
+        words = list(dict.fromkeys(named_words(self._script, self._reach)))
         return any(_acts(word, self._reach) for word in words) or any(
-            map(self._reach.is_secret, named_paths(self._script, self._reach))
+            map(self._reach.is_secret, paths_of(words, self._script, self._reach))
         )
 
 

@@ -192,6 +192,14 @@ def base_name(program: str) -> str:
     return program.rpartition("/")[2].casefold()
 
 
+_SHELL: Final = late_pattern(rf"(?:{'|'.join(sorted(SHELLS))})(?:-?\d[\d.]*)?")
+
+
+def is_shell(word: str | None) -> bool:
+    """Return whether *word* names a shell, also one with its version behind the name."""
+    return word is not None and bool(_SHELL.fullmatch(base_name(word)))
+
+
 GIT_OPTIONS_WITH_VALUE: Final = frozenset(
     {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env", "--attr-source"}
     | {"--super-prefix"}

@@ -25,7 +25,7 @@ TOO_LONG: Final = "runs commands that are nested too deep, or are too long, to b
 _CHARS_MAX: Final = 128_000
 _NODES_MAX: Final = 12_500
 _PARSED_AT_ONCE: Final = 4_000  # bytes, which take an eighth of a second at most
-_PARSING_MAX_S: Final = 0.5
+_PARSING_MAX_S: Final = 0.25
 # Stands for it: everything that understands only what parses rejects it.
 _UNPARSABLE: Final = "("
 _HEREDOCS_NESTED_MAX: Final = 8  # the innermost backquote has 255 backslashes
@@ -35,6 +35,7 @@ _ESCAPED: Final = late_pattern(rb"\\([$`\\])")
 _INNER_BACKQUOTE: Final = late_pattern(rb"`(?:[^`\\]|\\.)*`.", re.DOTALL)
 _NO_MARK: Final = late_pattern(r"\$|.*\\\s", re.DOTALL)
 _NO_WORD: Final = late_pattern(r"#|(?:[^\\]|\\.)*\n", re.DOTALL)
+_UNUSUAL: Final = late_pattern(r"[^ \n\t!-~]")
 _GAP: Final = late_pattern(r"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
 
 
@@ -70,14 +71,14 @@ def _parsed(script: str) -> "Node | None":
 
 
 def _tree(text: bytes) -> "Node | None":
-    """Return the root of the tree of *text*; None if the parser takes too long."""
+    """Return the root of the tree of *text*; None if the parser takes too long, or it is large."""
     if len(text) > _PARSED_AT_ONCE and not _is_parsed_soon(text):
         return None
     return _parser().parse(text).root_node
 
 
 def _is_parsed_soon(text: bytes) -> bool:
-    """Return whether the parser needs less than half a second.
+    """Return whether the parser needs less than a quarter of a second for a tree not too large.
 
     Its way out of some errors, as a `;` at the beginning of each line, takes quadratic time. Only
     a parse of pieces can be stopped, and the nodes of its tree are slow.
@@ -85,13 +86,13 @@ def _is_parsed_soon(text: bytes) -> bool:
     ends_s = time.thread_time() + _PARSING_MAX_S
     try:
         # By a parser of its own: in a callback another thread may go on, and parse.
-        _new_parser().parse(
+        tree = _new_parser().parse(
             lambda at, _point: text[at : at + _PARSED_AT_ONCE],
             progress_callback=lambda _at, _has_error: time.thread_time() > ends_s,
         )
     except ValueError:
         return False
-    return True
+    return tree.root_node.descendant_count <= _NODES_MAX
 
 
 def _without_backquotes(root: "Node", text: bytes) -> bytes:
@@ -213,9 +214,7 @@ def odd_character(script: str) -> str | None:
     These are control characters, marks that change the text direction, zero-width characters, and
     spaces that the shell does not treat as blanks.
     """
-    for character in script:
-        if character in " \n\t" or "!" <= character <= "~":
-            continue
+    for character in _UNUSUAL.findall(script):
         category = unicodedata.category(character)
         if category[0] in "CZ":
             return f"the character U+{ord(character):04X}"

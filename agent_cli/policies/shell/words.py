@@ -52,8 +52,10 @@ _LITERAL_BRACES = late_pattern(r"(?:[^{}]|\{(?:(?!\.\.)[^{},])*\})*")
 _EXPANSIONS_MAX = 100
 _EXPANDED = late_pattern(r'(?:[^$`"\\]|\\.)*', re.DOTALL)
 _QUOTED = late_pattern(r"'(?P<single>[^']*)'|\"(?P<double>(?:[^\"\\]|\\.)*)\"", re.DOTALL)
+_STANDS_FOR_ITSELF = r"[^*?\[{$`'\"\\]"
 _PIECE = late_pattern(
-    rf"\$'(?P<ansi>(?:[^'\\]|\\.)*)'|{_QUOTED.pattern}|\\(?P<escaped>.?)|(?P<plain>.)",
+    rf"\$'(?P<ansi>(?:[^'\\]|\\.)*)'|{_QUOTED.pattern}|\\(?P<escaped>.?)"
+    rf"|(?P<plain>{_STANDS_FOR_ITSELF}+|.)",
     re.DOTALL,
 )
 _ANSI_ESCAPE = late_pattern(
@@ -63,6 +65,7 @@ _ANSI_ESCAPE = late_pattern(
 _ANSI_LETTERS: Mapping[str, str] = MappingProxyType(
     dict(zip("abeEfnrtv\\'\"?", "\a\b\x1b\x1b\f\n\r\t\v\\'\"?", strict=True))
 )
+_IS_PLAIN = late_pattern(rf"{_STANDS_FOR_ITSELF}*")
 _EXPANDING = frozenset("*?[{$`")
 # The way models write a text of several lines; nothing in a heredoc with a quoted mark expands.
 _HEREDOC_TEXT = late_pattern(
@@ -258,7 +261,7 @@ def without_quotes(text: str) -> str:
 
 def likely_word(source: str) -> str | None:
     """Return the likely value of *source*, escapes resolved; None if it may vary."""
-    if source == "{}":  # no braces to expand
+    if source == "{}" or _IS_PLAIN.fullmatch(source):  # {} has no braces to expand
         return source
     if (written := heredoc_text(source)) is not None:
         return written

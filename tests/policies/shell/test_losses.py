@@ -570,6 +570,7 @@ _REPEATED = (
     [
         *itertools.product(_REPEATED, [12_000, 120_000]),
         *((shape, 1_000_000) for shape in ("echo {word }", "{;a}", "sed '{;1}' a")),
+        ("{a=b && }rm -rf $a", 14_000),
     ],
 )
 def test_a_long_command_is_judged_in_a_moment(shape: str, length: int, tmp_path: Path) -> None:
