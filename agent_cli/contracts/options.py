@@ -9,14 +9,11 @@ import inspect
 import math
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.frozen import is_json
 from agent_cli.system.shapes import is_object
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 ToolExecution: TypeAlias = Literal["parallel", "sequential"]
 Steering: TypeAlias = Literal["skip_unstarted", "cancel_running", "after_batch"]
@@ -157,7 +154,7 @@ def require_input(value: object, *, what: str) -> None:
         )
 
 
-def require_fields(kind: type, of: type["DataclassInstance"]) -> None:
+def require_fields(kind: type, of: type[Any]) -> None:  # Any: a dataclass
     """Raise `AgentCliError` unless *kind* takes every field *of* its base by name, for copies."""
     taken = inspect.signature(kind).parameters
     takes_any = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in taken.values())

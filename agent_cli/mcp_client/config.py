@@ -167,7 +167,7 @@ def web_address(key: str, url: str) -> str:
         SettingsError: It cannot; the message does not quote it, since it may hold a password.
     """
     try:
-        urlsplit(url)
+        _port = urlsplit(url).port  # not every number is one
     except ValueError:
         raise SettingsError(
             f'"{key}" is not a web address; write it like https://example.com/mcp'

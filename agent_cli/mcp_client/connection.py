@@ -9,7 +9,6 @@ import mcp_types
 from mcp import Client
 from mcp.client import Transport
 from mcp_types import Implementation
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.servers import ServerPhase, ServerState
@@ -20,18 +19,12 @@ from agent_cli.mcp_client.host import Host
 from agent_cli.mcp_client.limits import RestartPolicy, SilenceLimits, Uses
 from agent_cli.mcp_client.listing import Upkeep, list_tools
 from agent_cli.mcp_client.offering import Offering
-from agent_cli.mcp_client.reasons import (
-    CONNECTION_ERRORS,
-    NO_SIGN_IN,
-    needs_sign_in,
-    why_not_connected,
-)
-from agent_cli.mcp_client.requests import Requests, answers
+from agent_cli.mcp_client.reasons import NO_SIGN_IN, needs_sign_in, why_not_connected
+from agent_cli.mcp_client.requests import Requests, answers, tell_roots_changed
 from agent_cli.mcp_client.stdio import StderrTail, last_words
 from agent_cli.mcp_client.transports import Link, quiet_sdk, watched
 from agent_cli.version import __version__
 
-_ROOTS_LIMIT_S = 5
 _LAST_ANSWERS_S = 2.0
 """How long a forgotten session stays open, so that all its requests learn that it is."""
 _ANSWER_LIMIT_S = 10.0
@@ -165,7 +158,7 @@ class ServerConnection:
         client = await self._settled_client()
         async with self._asking:  # requests side by side ask once
             if self._doubted is client:
-                busy_s = self._busy_until - asyncio.get_running_loop().time()
+                busy_s = self._busy_until - self._loop.time()
                 if not await answers(client, self.silence_limits, max(busy_s, _ANSWER_LIMIT_S)):
                     self._restart_hung()
                 self._doubted = None
@@ -193,7 +186,7 @@ class ServerConnection:
         if is_cancelled:
             # Its limit is not over, so it may be at work, and a restart would lose what it holds.
             limit_s = min(self.config.call_timeout_s, _CANCELLED_LIMIT_S)
-            self._busy_until = asyncio.get_running_loop().time() + limit_s
+            self._busy_until = self._loop.time() + limit_s
 
     def note_sign_in(self, client: Client, *, is_lost: bool) -> None:
         """Show that the user has to sign in, or no more: another session may have done that."""
@@ -235,7 +228,6 @@ class ServerConnection:
 
     async def _live(self) -> tuple[str, bool]:
         """Connect and stay connected; return why it ended, and whether it was ready before."""
-        loop = asyncio.get_running_loop()
         if not self._stopping.is_set():
             self._ended.clear()
         self._notes = []
@@ -255,7 +247,7 @@ class ServerConnection:
                 async with AsyncExitStack() as stack:
                     client, tools = await self._connect(stack, link)
                     await self._become_ready(client, tools)
-                    ready_at = loop.time()
+                    ready_at = self._loop.time()
                     await self.upkeep.attend(client, until=self._ended)
                     if self._is_forgotten:
                         await self.uses.wait_ended(_LAST_ANSWERS_S)
@@ -271,7 +263,7 @@ class ServerConnection:
                 self._needs_sign_in = link.refused in NO_SIGN_IN or needs_sign_in(error)
             finally:
                 self._end()
-            if ready_at is not None and loop.time() - ready_at >= self._policy.stable_s:
+            if ready_at is not None and self._loop.time() - ready_at >= self._policy.stable_s:
                 self._restarts = 0
             self._stderr, self._tail = stderr.last_lines(), None
             if ready_at is None and link.stray:
@@ -341,13 +333,9 @@ class ServerConnection:
         self._show(ServerPhase.FAILED, reason)
 
     async def tell_roots(self) -> None:
-        """Tell the server that the roots changed; newer protocols query them each time."""
-        client = self._client
-        if client is None or client.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
-            return
-        with contextlib.suppress(TimeoutError, *CONNECTION_ERRORS):
-            async with asyncio.timeout(_ROOTS_LIMIT_S):
-                await client.session.send_roots_list_changed()  # pyright: ignore[reportDeprecated]
+        """Tell the server that the roots changed."""
+        if self._client is not None:
+            await tell_roots_changed(self._client)
 
     def _show(self, phase: ServerPhase, reason: str = "") -> None:
         notes = (*self._notes, *self.offering.wrapped.absent.values())

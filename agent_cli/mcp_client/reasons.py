@@ -274,8 +274,7 @@ def failed_request(error: httpx2.RequestError, where: str) -> tuple[int, str]:
         return HTTP_FAILED, "a header has a line break or another character that HTTP forbids"
     if isinstance(error, _UNREACHED):
         asked = _asked(error)
-        why = why_unreached(error, shown_address(str(asked)) if asked else where)
-        return HTTP_FAILED, "; ".join(filter(None, (why.sentence, why.advice)))
+        return HTTP_FAILED, why_unreached(error, shown_address(str(asked)) if asked else where).line
     return NO_ANSWER, f"the connection broke off before the answer ({reason_of(error)})"
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import TypeVar
 
 from mcp import Client
@@ -17,6 +18,7 @@ from agent_cli.mcp_client.listing import list_tools
 from agent_cli.mcp_client.reasons import CONNECTION_ERRORS, error_line
 
 _COMPLETION_LIMIT_S = 2.0
+_ROOTS_LIMIT_S = 5
 Reply = TypeVar("Reply")
 
 
@@ -107,3 +109,11 @@ async def answers(client: Client, limits: SilenceLimits, limit_s: float) -> bool
     except CONNECTION_ERRORS:
         pass  # the next request says what is wrong
     return True
+
+
+async def tell_roots_changed(client: Client) -> None:
+    """Tell a server that the roots changed; newer protocols query them each time."""
+    if client.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
+        with suppress(TimeoutError, *CONNECTION_ERRORS):
+            async with asyncio.timeout(_ROOTS_LIMIT_S):
+                await client.session.send_roots_list_changed()  # pyright: ignore[reportDeprecated]

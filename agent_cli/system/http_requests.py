@@ -218,6 +218,11 @@ class Unreached:
     may_pass: bool = False
     is_tls: bool = False
 
+    @property
+    def line(self) -> str:
+        """The sentence with the advice."""
+        return "; ".join(filter(None, (self.sentence, self.advice)))
+
 
 def why_unreached(error: BaseException | None, url: str) -> Unreached:
     """Return why a request to the server at *url* failed with *error*, before an answer."""

@@ -239,8 +239,7 @@ def _fault(error: Exception, address: PageAddress) -> str:
         case httpx2.ReadTimeout():
             return "the answer stopped coming"
         case httpx2.TransportError() | OSError():
-            found = why_unreached(error, f"https://{address.host}")
-            return "; ".join(filter(None, (found.sentence, found.advice)))
+            return why_unreached(error, f"https://{address.host}").line
         case _:
             return str(error) or type(error).__name__
 

@@ -204,7 +204,11 @@ async def test_error_status_or_redirect_of_an_http_hook_is_a_fault(
 
 
 @pytest.mark.parametrize(
-    ("port", "named"), [(9, "did not answer"), (99_999, "cannot be run (connect(): port must be")]
+    ("port", "named"),
+    [
+        (9, "(connection refused); check that it runs"),
+        (99_999, "cannot be run (connect(): port must be"),
+    ],
 )
 async def test_http_hook_that_cannot_be_reached_is_a_fault(
     tmp_path: Path, port: int, named: str

@@ -130,6 +130,7 @@ def test_invalid_server_entry_does_not_affect_the_others(tmp_path: Path) -> None
             "lines": {"url": "https://x/mcp", "headers": {"X-Key": "s3cret\nX-B: y"}},
             "space": {"url": "https://x/mcp", "headers": {"X Key": "s3cret"}},
             "bracket": {"url": "http://[::1"},
+            "port": {"url": "http://127.0.0.1:99999/mcp"},
             "issuer": {"url": "https://x/mcp", "oauth": {"issuer": "http://[::1"}},
             "long": {"command": "x", "timeout": 10**400},
             "good": {"command": "x"},
@@ -164,6 +165,7 @@ def test_invalid_server_entry_does_not_affect_the_others(tmp_path: Path) -> None
             "lines": f'"headers.X-Key" {no_header} one line of ASCII',
             "space": f'"headers.X Key" {no_header} one line of ASCII',
             "bracket": '"url" is not a web address; write it like https://example.com/mcp',
+            "port": '"url" is not a web address; write it like https://example.com/mcp',
             "issuer": '"oauth.issuer" is not a web address; write it like https://example.com/mcp',
             "long": '"timeout" must be at most 1000000000000',
         }.items()
