@@ -189,7 +189,7 @@ def test_missing_server_file_has_no_servers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (b'{"mcpServers": {\n  "a": {,}}', "line 2, column 9: this is not JSON"),
+        (b'{"mcpServers": {\n  "a": {;}}', "line 2, column 9: this is not JSON"),
         (b"[]", 'must hold {"mcpServers": {name: {...}, ...}}'),
         (b'{"mcpServers": []}', 'must hold {"mcpServers": {name: {...}, ...}}'),
         (b'{"servers": {"a": {}}}', 'must hold {"mcpServers": {name: {...}, ...}}'),
@@ -199,7 +199,7 @@ def test_missing_server_file_has_no_servers(tmp_path: Path) -> None:
         (b"[" * 100_000, "is nested too deeply"),
         (b"[%b]" % (b"1" * 5_000), "holds a number that is too long"),
     ],
-    ids=["comma", "list", "no table", "other key", "bare", "bytes", "long", "nested", "digits"],
+    ids=["semicolon", "list", "no table", "other key", "bare", "bytes", "long", "nested", "digits"],
 )
 def test_malformed_server_file_error_says_where(
     tmp_path: Path, content: bytes, complaint: str
