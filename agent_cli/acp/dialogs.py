@@ -62,7 +62,7 @@ class EditorModelDialogs:
     async def ask(
         self, questions: Sequence[UserQuestion], *, asker: str = "the agent"
     ) -> Sequence[str] | None:
-        """Return an answer to each question of *asker*, or to those before one that was closed."""
+        """Return the answers to *questions*; after a dismissed one, only those given before it."""
         async with self._turn:
             try:
                 if self._client.shows_forms:

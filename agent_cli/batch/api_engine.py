@@ -277,7 +277,7 @@ class ApiEngine:
 
 
 def _parts(queue: Sequence[_Waiting]) -> Iterator[Sequence[_Waiting]]:
-    """Yield the runs in parts that one Message Batch takes."""
+    """Split the runs into parts that each fit into one Message Batch."""
     part: list[_Waiting] = []
     size = 0
     for each in queue:

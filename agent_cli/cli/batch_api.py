@@ -56,7 +56,7 @@ class _TooExpensive(AgentCliError):
 
 
 def check_api_tasks(arguments: Arguments, tasks: Sequence[Task]) -> None:
-    """Check that *tasks* are prompts that one request each can answer.
+    """Check that each of *tasks* is a prompt that a single request can answer.
 
     Raises:
         UsageError: An option or a field has no meaning for a request without tools.

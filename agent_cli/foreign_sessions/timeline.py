@@ -1,4 +1,4 @@
-"""The records of another agent's session, and prompts made of them that every request may hold.
+"""The records of another agent's session, and how they become prompts that the API accepts.
 
 Thinking is left out: its signature belongs to another request. Each call has an id, a name and an
 input that the API accepts, and a result; no text is empty; what it does not know becomes text.

@@ -91,7 +91,7 @@ class RunReport:
         return cls(exit_code=error.exit_code, error=str(error), trouble=trouble_of(error))
 
     def decline(self, call: ToolCall, agent: str) -> None:
-        """Add *call*, of the run or of the subagent *agent*, to those that nobody could approve."""
+        """Note that nobody could approve *call*; *agent* names the subagent behind it, if any."""
         self.declined_calls.append(_call(call, agent))
 
     def note(self, event: Event) -> None:

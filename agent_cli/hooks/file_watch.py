@@ -180,7 +180,7 @@ def is_plain(written: str) -> bool:
 
 
 def covers_file(written: str, names: Sequence[str]) -> bool:
-    """Return whether a name, a path or a pattern of a matcher covers a file of these *names*."""
+    """Return whether one entry of a matcher covers a file that has these *names*."""
     if _STARS.isdisjoint(written):
         return written in names
     return _pattern(written).match_file(names[-1].lstrip("/"))

@@ -108,7 +108,7 @@ class PromptRun:
         return self.form.asked_by(message) if self.form and message else message
 
     def note(self, event: Event) -> None:
-        """Count the usage; note denied calls, and those of subagents that nobody can approve."""
+        """Count usage and denied calls, and calls of subagents that nobody can approve."""
         inner = innermost(event)
         if isinstance(inner, UsageChanged):
             self.usage += inner.reply

@@ -135,7 +135,7 @@ async def list_tools(
 
 
 async def catalogues(client: Client, server: str, before: Catalogue) -> AsyncIterator[Catalogue]:
-    """Yield the prompts and resources of a server after each list of those that it declares.
+    """Yield the catalogue of a server anew after each list that it sent.
 
     Many have resources and no method for templates of them, and some never answer for them. What a
     server does not list stays as it was *before*.

@@ -60,7 +60,7 @@ _LISTS = ("tools", "prompts", "resources", "resourceTemplates", "content", "mess
 
 
 def parsed(text: bytes, *, asked: RequestId | None = None) -> Sequence[Item]:
-    """Return the message of *text*, or those of a batch, which revision 2025-03-26 had.
+    """Return the message in *text*; several if it is a batch, as revision 2025-03-26 had.
 
     Args:
         text: JSON, or something else that a server wrote.

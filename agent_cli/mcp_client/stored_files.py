@@ -107,7 +107,7 @@ class PrivateTable:
         return self._read().get(key, {})
 
     def update(self, key: str, values: Mapping[str, Any]) -> None:
-        """Store *values* beside those that *key* has; thread-safe."""
+        """Add *values* to what is stored under *key*; thread-safe."""
         if values.items() <= self.of(key).items():
             return
         with locked(self._path):  # or two processes would overwrite each other's entries

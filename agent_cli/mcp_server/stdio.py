@@ -81,7 +81,7 @@ class RepairedInput:
 
 
 def repaired(line: bytes) -> bytes:
-    """Return the message of *line* as a line, or those of a batch, which revision 2025-03-26 has.
+    """Return *line* with its message mended; a batch, as in revision 2025-03-26, becomes lines.
 
     One that is not valid and waits for an answer becomes one that the SDK answers with an error.
     """

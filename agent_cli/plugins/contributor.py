@@ -196,7 +196,7 @@ class Plugins:
             self._warn(f"plugin {name!r} is left out: the name is taken")
 
     def _add(self, plugins: Sequence[Plugin]) -> list[str]:
-        """Add *plugins*; return the names of those that are left out because theirs is taken."""
+        """Add *plugins*; return the names that were taken already: their plugins are left out."""
         left_out = list[str]()
         for plugin in plugins:
             if any(plugin.name == each.name for each in self._plugins):

@@ -33,7 +33,7 @@ _ON: Final = (PLAN_ON, PLAN_ON_FOR_AGENT)
 
 
 def undeclared(tools: Sequence[Tool], is_denied: Callable[[str], bool]) -> list[Tool]:
-    """Return *tools*; those whose every call is denied are deferred: requests declare none."""
+    """Defer each of *tools* whose every call is denied, so that no request declares it."""
     return [replace(each, is_deferred=True) if is_denied(each.name) else each for each in tools]
 
 

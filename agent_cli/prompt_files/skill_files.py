@@ -149,7 +149,7 @@ def skill_paths(folder: Path, *, entries_max: int | None = _ENTRIES_MAX) -> Sequ
 
 
 def _named(folder: Path, entries_max: int | None = None) -> Iterator[Path]:
-    """Yield where a SKILL.md may be: in each folder, and in those of a folder that has none."""
+    """Yield where a SKILL.md may be: in each subfolder, or one level below if it has none."""
     return islice(_all_named(folder, entries_max), entries_max)
 
 

@@ -84,7 +84,7 @@ class ModelQuestions:
     async def ask(
         self, questions: Sequence[UserQuestion], *, asker: str = THE_MODEL
     ) -> Sequence[str] | None:
-        """Return an answer to each question of *asker*, or to those before one that was closed."""
+        """Return the answers to *questions*; after a dismissed one, only those given before it."""
         answers: list[str] = []
         try:
             async with self._dialog():

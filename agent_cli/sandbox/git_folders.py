@@ -190,7 +190,7 @@ class GitSearch:
 
 
 def _links_out(folder: Path, more: Iterable[Path]) -> Iterator[Path]:
-    """Yield links through which git would write out of *folder*, also those in *more* in it."""
+    """Yield links in *folder*, and in its subfolders *more*, that lead git's writes elsewhere."""
     real = real_path(folder)
     for each in (folder, *more):
         for link in _links(each):

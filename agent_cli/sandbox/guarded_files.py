@@ -197,7 +197,7 @@ def _starts_in(folder: str) -> Mapping[str, str]:
 
 
 def _variant_starts(folder: str, name: str) -> str | None:
-    """Return what programs may do by the lowercase *name* in *folder*, if a part of it is known."""
+    """Return what a file may start whose lowercase *name* only begins or ends as known ones do."""
     if name.endswith(_EDITOR_FILES):
         return _EDITOR
     if any(name.startswith(start) and name.endswith(end) for start, end in _SHELL_VARIANTS):

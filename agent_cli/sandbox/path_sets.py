@@ -43,7 +43,7 @@ def is_inside(path: Path, directory: Path) -> bool:
 
 
 def around_in_temporary(folders: Sequence[Path], roots: Sequence[Path]) -> tuple[Path, ...]:
-    """Return those of *folders* around *roots* that a sandbox with its own `/tmp` would not show.
+    """Return the *folders* above *roots* that a sandbox with its own `/tmp` would not show.
 
     In a subfolder of a repository there, git would take all files above it for deleted.
     """

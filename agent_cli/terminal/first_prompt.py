@@ -106,7 +106,7 @@ def _is_typed(within_s: float = 0) -> bool:
 
 
 def _keys_pressed() -> str:
-    """Return the unread keys, those of an unfinished line too, once no more come."""
+    """Return the unread keys, an unfinished line included, once no more come."""
     import termios
 
     keys = b""

@@ -85,7 +85,7 @@ def used_variables(workspace: Path) -> Mapping[str, str]:
 
 
 def _named_files(workspace: Path) -> tuple[Path, ...]:
-    """Return the files that would act by their names; only those with hooks are opened."""
+    """Return the files that act because of their names; opens only what may hold hooks."""
     around = project_folders(workspace)
     named = [*in_each([workspace], ACTING_FILES), *in_each(around[1:], [SERVERS_FILE])]
     for skills in skill_folders(around):

@@ -145,7 +145,7 @@ def short_log(folder: Path) -> CommandLog | None:
 
 
 def narrowed(log: CommandLog, holds: Callable[[str], bool]) -> CommandLog:
-    """Return a log with the records and signatures of those paths that *holds* is true for."""
+    """Return *log* reduced to the paths for which *holds* is true."""
     return replace(
         log,
         records=[each for each in log.records if holds(each.path)],

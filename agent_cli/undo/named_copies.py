@@ -215,7 +215,7 @@ class NamedCopies(ChangeLog):
 
 
 class _Stamp(NamedTuple):
-    """A stamp of a file, which differs after any change of it."""
+    """What differs once a file was changed."""
 
     is_folder: bool
     inode: int

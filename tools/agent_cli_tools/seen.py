@@ -92,7 +92,7 @@ class SeenFiles:
         return path in self._whole
 
     def edited_unseen(self, path: Path) -> bool:
-        """Return whether the model has edited *path* since others changed what it saw of it."""
+        """Return whether the model edited *path* without seeing what others changed in it."""
         return path in self._edited_unseen
 
     def any_of(self, paths: Iterable[Path]) -> list[Path]:

@@ -280,7 +280,7 @@ def sign_out(parsed: argparse.Namespace, context: CommandContext) -> int:
 
 
 def arguments(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
-    """Add the arguments of these commands; *add_parser* adds a command by its name."""
+    """Declare the commands of this module; *add_parser* makes the parser of one by its name."""
     test = add_parser("test", help="connect to one server, or to all")
     test.add_argument("name", nargs="?")
     test.add_argument("--json", action="store_true", help="for scripts")

@@ -320,7 +320,7 @@ def _files(program: str | None, context: CommandContext) -> Iterator[Path]:
 
 
 def arguments(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
-    """Add the arguments of these commands; *add_parser* adds a command by its name."""
+    """Declare the commands of this module; *add_parser* makes the parser of one by its name."""
     add = add_parser("add", help="add a server")
     add.add_argument("name")
     add.add_argument("target", nargs="+", metavar="COMMAND [ARG ...] | URL")

@@ -320,7 +320,7 @@ def takes_try_back(words: Sequence[str]) -> bool:
 
 
 def _verbs(words: Sequence[str]) -> Iterator[str]:
-    """Yield those of *words* that may be subcommands: no texts, and no names of things."""
+    """Yield each of *words* that may be a subcommand, not a text or the name of a thing."""
     for before, word in pairwise(("", *words)):
         is_prose = before.startswith("--") and OPTION_OF_PROSE.fullmatch(before)  # no `gsutil -m`
         if is_prose or _OPTION_OF_NAME.fullmatch(before):

@@ -186,13 +186,13 @@ def pieces(script: str) -> Iterator[Reading]:
 
 
 def tails(words: Sequence[str | None]) -> Iterator[Reading]:
-    """Yield *words* from each of them on."""
+    """Yield each tail of *words*, the longest first."""
     most = _taken(words)
     yield from (tuple(words[at : at + most]) for at in range(len(words)))
 
 
 def _taken(words: Sequence[str | None]) -> int:
-    """Return how many words are taken from each of *words* on."""
+    """Return the length to which a tail of *words* is cut."""
     return len(words) if len(words) <= _TAKEN_WHOLE_MAX else _WORDS_MAX
 
 
@@ -314,7 +314,7 @@ def _started(words: Reading, depth: int) -> Iterator[Reading]:
 
 
 def _first_started(words: Reading) -> int:
-    """Return the first of *words* that may be the command which the first of them starts."""
+    """Return the index of the first word that may be the command started by `words[0]`."""
     runs = RUN_WORDS.get(base_name(words[0] or ""))
     if runs is None:
         return 1

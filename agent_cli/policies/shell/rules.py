@@ -142,7 +142,7 @@ def strongest(
 
 
 def _by_name(rules: Sequence[CommandRule]) -> Mapping[str | None, Sequence[CommandRule]]:
-    """Return the rules that may touch each program, in their order; at None those of all."""
+    """Map each program to the rules that may touch it, in their order; None to the general ones."""
     of_all = [rule for rule in rules if not rule.words]
     names = {base_name(rule.words[0]) for rule in rules if rule.words}
     found: dict[str | None, list[CommandRule]] = {name: [] for name in names} | {None: of_all}

@@ -144,7 +144,7 @@ _FIELDS: Final = {"command": ".sh", "content": ".txt"}
 
 
 async def edited_input(call: ToolCall, tools: Sequence[Tool], editor: Editor) -> Json:
-    """Open *call* in *editor*: the file that it would leave, a part of its input, or all of it.
+    """Let the user edit *call*: the file it would write, one field of its input, or all of it.
 
     Returns:
         The whole input, valid for its tool; None if it is unchanged or empty.

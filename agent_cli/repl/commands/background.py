@@ -74,7 +74,7 @@ async def _list_agents(context: Context) -> None:
 
 
 async def _no_agents(context: Context) -> str:
-    """Return why no agent is listed: those of before are not, where a session was resumed."""
+    """Say why no agent is listed: agents from before a resume are not."""
     earlier = await in_background(context.app.sessions.agents)  # large files take seconds
     if not earlier:
         return "no agents yet"

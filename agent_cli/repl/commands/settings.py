@@ -76,7 +76,7 @@ def _with_state(row: str, state: str | None) -> str:
 
 
 def model_of_prompt(context: Context, name: str) -> Model:
-    """Return the model *name*, and report that one prompt goes to it.
+    """Return the model *name*; report that it gets only the next prompt.
 
     Raises:
         UsageError: The name cannot be a model.

@@ -222,7 +222,7 @@ class LiveShell:
         return True
 
     def move(self, message: Queued, by: int) -> None:
-        """Move a held *message* *by* places among those that are sent at the same time."""
+        """Move a held *message* *by* places among the messages that are sent together with it."""
         if message in self._lines:
             move_line(self._lines, message, by)
         else:

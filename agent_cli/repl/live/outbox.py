@@ -114,7 +114,7 @@ class Outbox:
         return True
 
     def move(self, message: Queued, by: int) -> None:
-        """Move a held *message* *by* places among those that are sent at the same time."""
+        """Move a held *message* *by* places among the messages that are sent together with it."""
         letter = self._find(message)
         if letter is None:
             return

@@ -215,7 +215,7 @@ class QueueEdit:
         return self._put_aside
 
     def rows(self, columns: int, rows_max: int) -> Sequence[tuple[bool, str]]:
-        """Return a row for each queued message, with whether it is edited, around that one."""
+        """Return (is edited, text) for rows of the queue near the message being edited."""
         messages = self._listener().queued
         count = min(_ROWS_MAX, rows_max)
         first = max(len(messages) - count, 0)

@@ -115,7 +115,7 @@ class SessionView:
                 self._add("own", rows)
 
     def finished(self) -> list[str]:
-        """Return the rows finished since the last call, without those held for a question."""
+        """Return the rows finished since the last call; rows held for a question come later."""
         self._release()
         rows, self._rows = self._rows, []
         return rows

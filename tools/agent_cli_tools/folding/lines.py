@@ -82,7 +82,7 @@ _DATA: Final = re.compile(rf"[A-Za-z0-9+/=_-]{{{_DATA_CHARS_MIN},}}")
 
 
 def without_times(lines: Sequence[str]) -> tuple[list[str], int]:
-    """Return *lines* without a build server's times, but those of trouble and of each minute."""
+    """Cut a build server's times from *lines*; keep them at trouble and where a minute begins."""
     found = [_STAMP.match(line) for line in lines]
     stamped = sum(1 for match in found if match)
     if stamped < _STAMPED_MIN or stamped < len(lines) // 2:

@@ -56,7 +56,7 @@ class RunChanges:
         return self.only is not None
 
     def holds(self, path: str) -> bool:
-        """Return whether the changes of *path* in its logs are its own, not those of a rest."""
+        """Return whether this part of a divided run holds the changes of *path*."""
         return path not in self.left and (self.only is None or path in self.only)
 
 

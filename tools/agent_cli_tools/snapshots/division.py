@@ -105,7 +105,7 @@ def part_of(
 def kept_files(
     edits: Sequence[ChangeSpan], logs: Sequence[CommandLog], left: frozenset[str]
 ) -> dict[Path, str]:
-    """Return the files of a run among *left*, each with what became of it."""
+    """Return what became of each file that the run changed and that is in *left*."""
     if not left:
         return {}
     found = origins(edits, logs)
@@ -127,7 +127,7 @@ def _changed_edits(changes: Sequence[Change], now: Mapping[Path, str | None]) ->
 def _left(
     changes: Sequence[Change], logs: Sequence[CommandLog], changed: set[str]
 ) -> frozenset[str] | None:
-    """Return the paths that stay with those *changed*; None if nothing can be undone without them.
+    """Return all paths to leave alone because some were *changed*; None if that is the whole run.
 
     A file that was renamed, or has hard links, stays under all its names. Git's own files belong
     together, and so does all in a folder that was renamed, or that took the place of a file.

@@ -260,7 +260,7 @@ class Journal:
         return self._path.parent / "undoing"
 
     def mark_taken_back(self, run_id: str, left: Iterable[str]) -> None:
-        """Record that a run's changes are undone, but for those of the paths *left*."""
+        """Record that a run is undone, except for its changes of the paths *left*."""
         paths = [Path(path) for path in sorted(left)]
         self._record(_Line(run=run_id, taken_back=True, left=paths))
 

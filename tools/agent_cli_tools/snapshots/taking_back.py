@@ -92,7 +92,7 @@ def undoable_runs(journal: Journal) -> list[RunChanges]:
 
 
 def _next_undo(journal: Journal, store: Path, *, but_own: bool) -> tuple[RunChanges, Division]:
-    """Return the run that is undone next, and what of it.
+    """Return the run that the next undo takes back, and which part of it.
 
     Raises:
         AgentCliError: There is none, or nothing of it can be undone.
@@ -361,7 +361,9 @@ def tell_all(journal: Journal, turn: ModelListener) -> None:
 
 
 def tell_new(journal: Journal, known: set[str] | None, turn: ModelListener) -> set[str]:
-    """Tell of the undone runs that are not *known*, unless none is yet; return all of them."""
+    """Tell the model of undone runs that are not *known*; return the ids of all.
+
+    The first time, when *known* is None, nothing is told."""
     undone = {run.id: run for run in journal.runs if run.taken_back}
     for id, run in undone.items():
         if known is not None and id not in known:
