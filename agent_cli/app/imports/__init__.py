@@ -181,12 +181,6 @@ def shortened(names: Sequence[str]) -> str:
     return first_named(names, _NAMES_MAX)
 
 
-def with_our_variables(entry: Mapping[str, Json], theirs: re.Pattern[str]) -> dict[str, Json]:
-    """Return *entry* with the variables that *theirs* matches, by their names, as `${NAME}`."""
-    written: dict[str, Json] = json.loads(theirs.sub(r"${\1}", json.dumps(entry)))
-    return written
-
-
 def without_keys(entry: Mapping[str, Json]) -> tuple[dict[str, Json] | None, tuple[str, ...]]:
     """Return a server's entry with variables for its keys, and their names.
 

@@ -12,7 +12,6 @@ from agent_cli.app.imports import (
     NO_KEYBINDINGS,
     WRITE_AGENTS,
     Findings,
-    with_our_variables,
 )
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.timeline import Json
@@ -122,7 +121,8 @@ def _rule(findings: Findings, path: Path, kind: str, written: str) -> None:
 
 
 def _server(written: Mapping[str, Json]) -> dict[str, Json]:
-    entry = with_our_variables(written, _VARIABLE)
+    """Return the server *written* there as it is written here, with `$NAME` as `${NAME}`."""
+    entry: dict[str, Json] = json.loads(_VARIABLE.sub(r"${\1}", json.dumps(written)))
     kept = {ours: entry[theirs] for theirs, ours in _SERVER_KEYS.items() if theirs in entry}
     if isinstance(url := entry.get("httpUrl"), str):
         return {**kept, "type": "http", "url": url}
