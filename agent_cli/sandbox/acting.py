@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 from agent_cli.sandbox.git_config import folders_for_every_repository
 from agent_cli.sandbox.git_folders import GitFolders, GitSearch, users_configuration
+from agent_cli.sandbox.path_sets import outermost, unique
 from agent_cli.sandbox.secret_index import Contents
 from agent_cli.system.authorship import installation_folders
 from agent_cli.system.paths import (
@@ -126,7 +127,8 @@ def executed_inside(roots: Sequence[Path]) -> tuple[Path, ...]:
     each of a virtual environment as a whole; and each link on the way to one of them.
     """
     named = (*installed_inside(roots), *_imported(roots), *_imported_first(), *_on_path())
-    return _outermost(path for each in named for path in _inside(each, roots))
+    inside = unique(path for each in named for path in _inside(each, roots))
+    return tuple(outermost(inside))
 
 
 def linked_from_home(roots: Sequence[Path]) -> Mapping[Path, Path]:
@@ -141,19 +143,20 @@ def linked_from_home(roots: Sequence[Path]) -> Mapping[Path, Path]:
     for named in _settings_at_home():
         for path in _inside(named, roots):
             found.setdefault(path, named)
-    return {path: found[path] for path in _outermost(found)}
+    return {path: found[path] for path in outermost(tuple(found))}
 
 
 def installed_inside(roots: Sequence[Path]) -> tuple[Path, ...]:
     """Return the folders of our installation that lie below *roots*."""
     scripts = Path(sys.executable).parent
     folders = (*installation_folders(), Path(sys.prefix), scripts)
-    return _outermost(
+    inside = unique(
         folder
         for folder in folders
         if any(real_path(folder).is_relative_to(root) for root in roots)
         and not any(root.is_relative_to(real_path(folder)) for root in roots)
     )
+    return tuple(outermost(inside))
 
 
 def settings_changes() -> tuple[int, ...]:
@@ -207,11 +210,6 @@ def _settings_at_home() -> Iterator[Path]:
     yield from (shared_skills_dir(), shared_instructions_file())
     git = users_configuration()
     yield from (*git, *folders_for_every_repository(git.values()))
-
-
-def _outermost(paths: Iterable[Path]) -> tuple[Path, ...]:
-    known = dict.fromkeys(paths)
-    return tuple(path for path in known if known.keys().isdisjoint(path.parents))
 
 
 _LAST_ONES: Final = 64
