@@ -14,7 +14,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from agent_cli.policies.shell.reach import Reach
-from agent_cli.policies.shell.syntax import descendants, outermost, source, syntax_tree
+from agent_cli.policies.shell.syntax import CLAUSES, descendants, outermost, source, syntax_tree
 from agent_cli.policies.shell.words import likely_word
 from agent_cli.system.loading import late_pattern
 
@@ -52,7 +52,6 @@ _BLOCKS = frozenset(
     {"program", "compound_statement", "do_group", "subshell", "if_statement", "elif_clause"}
     | {"else_clause"}
 )
-_BRANCHES = frozenset({"elif_clause", "else_clause"})
 
 
 def preset_values(reach: Reach) -> Mapping[str, Sequence[str]]:
@@ -262,7 +261,7 @@ def _range_of(
 @lru_cache(maxsize=8)
 def _end_of(block: "Node") -> int:
     """Return where *block* ends, an `if` without its other branches."""
-    branches = (each.start_byte for each in block.children if each.type in _BRANCHES)
+    branches = (each.start_byte for each in block.children if each.type in CLAUSES)
     return next(branches, block.end_byte)
 
 

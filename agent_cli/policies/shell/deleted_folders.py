@@ -13,6 +13,7 @@ from typing import Final
 
 from agent_cli.policies.shell.reach import matches
 from agent_cli.policies.shell.readings import Reading
+from agent_cli.policies.shell.words import has_glob
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.paths import real_path
 
@@ -37,7 +38,6 @@ _BEFORE_FOLDERS: Final = late_pattern(r"-(?:[HLPEXxs]+|O\d*)")
 # `find` then does more than to list, or a program takes its list.
 _FIND_ACTS: Final = late_pattern(r"-(?:delete|exec\w*|ok\w*|f?print\w+)")
 _TAKES_LIST: Final = frozenset({"xargs", "parallel", "read", "mapfile", "readarray"})
-_PATTERN: Final = late_pattern(r"[*?\[]")
 # More files, or patterns within each other, are not looked through: that could take long.
 _TARGETS_MAX: Final = 2_000
 _LOOKS_MAX: Final = 10_000
@@ -138,7 +138,7 @@ def _named_in(target: str, root: PurePath) -> str:
     if inside.startswith(("/", "~", "-")):
         return ""
     folder, slash, name = inside.rpartition("/")
-    return folder + slash if _PATTERN.search(name) else inside
+    return folder + slash if has_glob(name) else inside
 
 
 def _within(target: str, root: PurePath) -> str:
@@ -184,4 +184,4 @@ def _only_lists(name: str, arguments: Reading) -> bool:
 
 
 def _has_many_patterns(target: str) -> bool:
-    return sum(map(bool, map(_PATTERN.search, target.split("/")))) > _PATTERNS_MAX
+    return sum(map(has_glob, target.split("/"))) > _PATTERNS_MAX

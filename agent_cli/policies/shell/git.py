@@ -14,13 +14,12 @@ from agent_cli.policies.shell.options import KnownOptions, known_options
 from agent_cli.policies.shell.reach import Objection, Reach
 from agent_cli.policies.shell.readings import Reading, readings
 from agent_cli.policies.shell.starters import base_name, git_call
-from agent_cli.policies.shell.words import Word
+from agent_cli.policies.shell.words import Word, has_glob
 from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass
 
 _GLOBAL_OPTIONS = frozenset({"--no-pager", "--no-optional-locks", "-P"})
-_GIT_PATTERN = frozenset("*?[")
 _DIFF = (
     " -p -u -s -w -b -z -U= --patch --no-patch --unified= --stat --numstat --shortstat --summary"
     " --name-only --name-status --color[=] --no-color --word-diff[=] --minimal --raw --full-index"
@@ -266,7 +265,7 @@ def _form_of(arguments: Sequence[Word]) -> tuple[str, _Form, Sequence[Word]]:
 def _check_named(name: str, operands: Sequence[Word], reach: Reach, folder: str) -> None:
     """Accept revisions, paths or both, as in HEAD:path."""
     for operand in operands:
-        if operand.text.startswith(":") or not _GIT_PATTERN.isdisjoint(operand.text):
+        if operand.text.startswith(":") or has_glob(operand.text):
             raise Objection(f"{name} with a pattern that git expands itself")
         # With paths outside the work tree, diff reads any file.
         for part in (operand.text.rpartition(":")[2] or ".", operand.text):

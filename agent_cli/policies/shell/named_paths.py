@@ -15,7 +15,7 @@ from agent_cli.policies.shell.braces import TooManyWords, unbraced
 from agent_cli.policies.shell.reach import OutOfReach, Reach, matches
 from agent_cli.policies.shell.readings import readings
 from agent_cli.policies.shell.syntax import TOO_LONG, is_too_large
-from agent_cli.policies.shell.words import without_quotes
+from agent_cli.policies.shell.words import has_glob, without_quotes
 from agent_cli.system.loading import late_pattern
 
 _WORD_ENDS = late_pattern(r"[\s;&|<>()`]+")
@@ -31,7 +31,6 @@ _EXPANSION = late_pattern(r"\$(?:\w+|\(\([^()]*\)\)|\{[^{}]*\}|\([^()]*\)|[@*#?!
 # A name of which a part is known; of others every file could be meant.
 _PARTLY_KNOWN = late_pattern(r"(?:^|/)(?=[^/]*\w)(?=[^/]*\*)")
 _CHANGES_DIRECTORY = late_pattern(r"\b(?:cd|pushd|chdir)\b")
-_GLOB = late_pattern(r"[*?\[]")
 # At most seconds of work. Beyond it nothing is known about the rest, so a person has to look.
 _TRIED_MAX = 50_000
 _UNBRACED_MAX = 10_000
@@ -153,7 +152,7 @@ def brace_words(word: str) -> Iterator[str]:
 
 def _expanded(word: str, folder: str) -> Iterator[str]:
     yield word
-    if _GLOB.search(word):
+    if has_glob(word):
         yield from matches(word, folder)
 
 

@@ -26,7 +26,7 @@ from agent_cli.policies.shell.syntax import (
     source,
     syntax_tree,
 )
-from agent_cli.policies.shell.words import without_quotes
+from agent_cli.policies.shell.words import has_glob, without_quotes
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 _KNOWN_LATER: Final = "known only when it runs, so that rules that deny reading cannot be checked"
 _DEPTH_MAX: Final = 4
 _SHOWN_MAX: Final = 60
-_GLOB: Final = late_pattern(r"[*?\[]")
 # With these a pattern matches other names than those that are looked up.
 _OTHER_GLOBS: Final = late_pattern(r"dotglob|extglob|globstar|nocaseglob|GLOBIGNORE")
 # Other users' homes, and folders that the shell was in.
@@ -142,8 +141,8 @@ class _Script:
                 yield f"{name} reads {shown} in a folder that is {_KNOWN_LATER}"
 
     def _is_open(self, text: str) -> bool:
-        has_glob = self._has_other_globs and _GLOB.search(text)
-        return bool(has_glob or _OTHER_FOLDER.match(text))
+        is_other_glob = self._has_other_globs and has_glob(text)
+        return bool(is_other_glob or _OTHER_FOLDER.match(text))
 
     def _of_scripts(self, node: "Node", words: Sequence["Node"]) -> Iterator[str]:
         """Yield the reasons of the scripts among the *words* of a shell, `eval` or a wrapper."""

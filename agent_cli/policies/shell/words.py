@@ -17,7 +17,7 @@ from agent_cli.system.records import dataclass
 _SAFE_ASCII = frozenset(
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./:=,@%+-^~*?[]"
 )
-_GLOB = frozenset("*?[")
+_GLOB_CHARACTERS = frozenset("*?[")
 _NAMES = {
     "\\": "a backslash",
     "$": "an expansion",
@@ -94,6 +94,11 @@ class NotLiteral(Exception):
     """A word is not literal; the message names the reason."""
 
 
+def has_glob(text: str) -> bool:
+    """Return whether *text* has a character that makes it a pattern for paths."""
+    return not _GLOB_CHARACTERS.isdisjoint(text)
+
+
 def literal_words(source: str, variables: Mapping[str, str] = _NO_VARIABLES) -> tuple[Word, ...]:
     """Return the words of *source*: one, or several if it has brace expansions.
 
@@ -145,7 +150,7 @@ def literal_word(
             continue
         if not (braces and source[at] in "{}"):
             _check_unquoted(source, at)
-        glob = glob or source[at] in _GLOB
+        glob = glob or source[at] in _GLOB_CHARACTERS
         text += source[at]
         at += 1
     if glob and (text != source or unknown):
