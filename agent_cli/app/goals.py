@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from agent_cli.app.workspace.session_workspace import SessionWorkspace
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError, ToolError
 from agent_cli.contracts.events import AgentEnd, AgentStart, Event, EventSink, Notice, ToolCall
-from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.messages import GOAL, UserMessage
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import ToolContext, ToolResult, check_input
 from agent_cli.core.conversation import Conversation
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from agent_cli.contracts.goals import CheckRun, Goal, GoalProgress
     from agent_cli.policies.goal_pursuit import Pursuit
     from agent_cli.policies.receipts import Receipt
-
-_ENTRY: Final = "goal"
 
 
 class SessionGoal:
@@ -108,7 +106,7 @@ class SessionGoal:
         conversation = self._conversation()
         if self._without is conversation:
             return False
-        has_goal = any(True for _ in noted(entries(conversation.prompts), _ENTRY))
+        has_goal = any(True for _ in noted(entries(conversation.prompts), GOAL))
         self._without = None if has_goal else conversation
         return has_goal
 

@@ -18,6 +18,7 @@ from agent_cli.system.launching import KeeperLink, Launcher, Order
 from agent_cli.system.programs import users_path
 from agent_cli.system.records import dataclass
 
+PROMPT: Final = "prompt.md"
 RESULT: Final = "result.json"
 """The file in an output directory that a run writes last."""
 STDERR: Final = "stderr.log"

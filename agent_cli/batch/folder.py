@@ -27,7 +27,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, Self
 
-from agent_cli.batch import RESULT, STDERR
+from agent_cli.batch import PROMPT, RESULT, STDERR
 from agent_cli.batch.tasks import ID, Task
 from agent_cli.contracts.errors import AgentCliError, UsageError
 from agent_cli.contracts.timeline import Json
@@ -44,7 +44,6 @@ _ATTEMPTS: Final = "attempts.jsonl"
 _RETRIED: Final = "retried.jsonl"
 _API: Final = "message-batches.jsonl"
 _FAILED: Final = ("failed", "lost")
-_PROMPT: Final = "prompt.md"
 _NAME: Final = "state"
 _NAME_CHARS: Final = 32
 _WORD: Final = re.compile(f"[0-9a-f]{{{_NAME_CHARS}}}")
@@ -185,7 +184,7 @@ class BatchFolder:
         Raises:
             AgentCliError: The folder cannot be written.
         """
-        file = self.files_of(attempt) / _PROMPT
+        file = self.files_of(attempt) / PROMPT
         try:
             with directory_at(private_dir(file.parent)):
                 pass  # no link took its place

@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from agent_cli.batch import PATCH, RESULT, STDERR, LocalEngine, NotStarted, TaskRun
+from agent_cli.batch import PATCH, PROMPT, RESULT, STDERR, LocalEngine, NotStarted, TaskRun
 from agent_cli.system.event_loop import run_loop
 from agent_cli.system.git import GitError, run_git
 from agent_cli.system.private_files import write_private
@@ -68,7 +68,6 @@ _BRANCH: Final = "refs/heads/task"  # of a bundle
 _GIT_S: Final = 900.0
 _KEPT: Final = (STDERR, "session.jsonl", "changes.diff", PATCH, RESULT)
 """The files that go back; the result last, for it says that the others are there."""
-_PROMPT: Final = "prompt.md"
 
 
 class NodeCheckout:
@@ -91,7 +90,7 @@ class NodeCheckout:
             file.unlink()
             output_dir = self.path / "output"
             output_dir.mkdir()
-            prompt = output_dir / _PROMPT
+            prompt = output_dir / PROMPT
             prompt.write_text(order["prompt"], encoding="utf-8")
             options = [*order["options"], f"--prompt-file={prompt}"]
             self.work = TaskRun(options, self._tree.path / order["inside"], output_dir)

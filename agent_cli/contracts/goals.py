@@ -6,8 +6,6 @@ from typing import Final, Literal, Protocol, TypeAlias
 from agent_cli.contracts.timeline import Json
 from agent_cli.system.records import dataclass
 
-GOAL_ENTRY: Final = "goal"
-"""The name of the entries of the record that hold how far the goal is."""
 ROUNDS_MAX: Final = 10
 GoalState: TypeAlias = Literal["active", "met", "blocked", "stopped"]
 

@@ -34,6 +34,9 @@ LEFT_OUT = "left out"
 """Kind of the note that replaces old results by a line that says where they are: the ids of their
 entries, with the numbers by which `recall` reads them."""
 
+GOAL = "goal"
+"""Kind of the note that says how far a goal is."""
+
 LIMIT = "limit"
 """Kind of the note that says why a limit ended a run; the model never reads it."""
 

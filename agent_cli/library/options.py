@@ -27,7 +27,7 @@ from agent_cli.contracts.tooling import Allow, Deny, Tool
 from agent_cli.core.returned_values import Maybe, settled
 from agent_cli.hooks.definition import Hook, require_usable
 from agent_cli.plugins.api import Plugin
-from agent_cli.settings import Override
+from agent_cli.settings import RULE_KINDS, Override
 from agent_cli.settings.schema import SandboxMode
 from agent_cli.system import paths
 from agent_cli.system.programs import shield_path
@@ -57,7 +57,6 @@ SETTING_OF: Final[Mapping[str, str]] = {
 """The options that are settings: name of the field → key of the setting."""
 
 
-_RULES: Final = ("allow", "ask", "deny")
 _PARTS: Final = {"tools": Tool, "agents": AgentDefinition, "hooks": Hook, "plugins": Plugin}
 _KINDS: Final[Mapping[str, tuple[type, ...]]] = {
     **dict.fromkeys(("trust", "continue_session"), (bool,)),
@@ -212,7 +211,7 @@ def _overrides(options: SessionOptions) -> Iterator[Override]:
     for name, key in SETTING_OF.items():
         # Any: the types of the fields differ.
         value: Any = getattr(options, name)
-        if name in _RULES:
+        if name in RULE_KINDS:
             value = tuple(value) or None
         if value is not None:
             yield Override(key, value, name)
@@ -235,7 +234,7 @@ def _check(options: SessionOptions) -> None:
     require(options.approve, Function, type(None), what="approve")
     if "" in (options.resume, options.fork):
         raise UsageError("resume and fork need the id of a session; list_sessions() returns them")
-    for name in (*_RULES, "add_dirs"):
+    for name in (*RULE_KINDS, "add_dirs"):
         if isinstance(getattr(options, name), str):
             raise UsageError(f"{name} must be a list of texts, not one text")
         require_all(getattr(options, name), what=name)

@@ -27,6 +27,7 @@ from agent_cli.mcp_client.reasons import (
     CONNECTION_ERRORS,
     HTTP_FAILED,
     HTTP_REFUSED,
+    INVALID_REQUEST,
     NO_ANSWER,
     NOT_ASKED,
     REQUEST_TIMEOUT,
@@ -38,7 +39,6 @@ from agent_cli.mcp_client.reasons import (
 from agent_cli.mcp_client.task_calls import call_as_task
 from agent_cli.system.shapes import is_object
 
-_INVALID_REQUEST = -32600
 _MISSING_CAPABILITY = -32021
 _URL_ELICITATION_REQUIRED = -32042
 _CALL_TO_SILENCE = 12
@@ -298,7 +298,7 @@ def _protocol_error(server: Server, error: MCPError) -> str:
         return f"MCP server '{name}' answered with {message}. {_after_refusal(name, error)}"
     if error.code == REQUEST_TIMEOUT and "timed out" in message:
         return f"MCP server '{name}' did not finish the call in time. {_UNKNOWN_EFFECT}"
-    if error.code == _INVALID_REQUEST and "back-channel" in message:
+    if error.code == INVALID_REQUEST and "back-channel" in message:
         return (
             f"MCP server '{name}' has a question, which this protocol revision does not carry; "
             'the user can set protocol = "legacy" for this server'

@@ -51,7 +51,7 @@ _NO_SCOPE = "insufficient_scope"
 
 _CLOSED = (CONNECTION_CLOSED, "Connection closed")
 """The SDK's message for a stream that ended."""
-_INVALID_REQUEST = -32600
+INVALID_REQUEST = -32600
 _BEHIND_PROXY = re.compile(
     r"Error POSTing to endpoint(?! \(HTTP 5).*"
     r"(\b(no|invalid|valid|unknown|missing) session|\bsession (id|not found|expired)"
@@ -263,7 +263,7 @@ def is_session_loss(error: BaseException) -> bool:
     """Return whether the server forgot the session, and so has not executed the request."""
     if not isinstance(error, MCPError):
         return False
-    forgotten = error.code == _INVALID_REQUEST and error.message.lower().startswith("session ")
+    forgotten = error.code == INVALID_REQUEST and error.message.lower().startswith("session ")
     return error.code == SESSION_LOST or forgotten or bool(_BEHIND_PROXY.search(error.message))
 
 

@@ -20,8 +20,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from agent_cli.contracts.errors import LimitReached
 from agent_cli.contracts.events import AgentEnd, AgentStart, Event, EventSink, Notice
-from agent_cli.contracts.goals import GOAL_ENTRY, CheckRun, Goal, GoalProgress, GoalState
-from agent_cli.contracts.messages import CustomMessage, UserMessage, whole_answer
+from agent_cli.contracts.goals import CheckRun, Goal, GoalProgress, GoalState
+from agent_cli.contracts.messages import GOAL, CustomMessage, UserMessage, whole_answer
 from agent_cli.contracts.wording import counted, in_microdollars, requested_duration
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.projection import entries, noted
@@ -30,12 +30,12 @@ from agent_cli.core.turn import Turn
 
 def record(conversation: Conversation, progress: GoalProgress) -> None:
     """Append *progress* to the record; the last one counts."""
-    conversation.note(CustomMessage(GOAL_ENTRY, progress.to_json()))
+    conversation.note(CustomMessage(GOAL, progress.to_json()))
 
 
 def recorded(conversation: Conversation) -> GoalProgress | None:
     """Return the progress of the last goal of *conversation*; None without a readable goal."""
-    found = [*noted(entries(conversation.prompts), GOAL_ENTRY)]
+    found = [*noted(entries(conversation.prompts), GOAL)]
     if not found:
         return None
     try:

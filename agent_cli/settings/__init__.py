@@ -24,6 +24,7 @@ SETTINGS_FILES = ("appsettings.json", "appsettings.toml")
 CLAUDE_FILES = (".claude/settings.json", ".claude/settings.local.json")
 SERVERS_FILE = ".mcp.json"
 RULE_KINDS = ("allow", "ask", "deny")
+GUARD_KINDS = ("ask", "deny")
 
 KeyPath: TypeAlias = tuple[str, ...]
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.settings import (
+    GUARD_KINDS,
     RULE_KINDS,
     Entry,
     KeyPath,
@@ -24,7 +25,6 @@ from agent_cli.system.json_text import load_commented
 from agent_cli.system.paths import is_file
 from agent_cli.system.shapes import is_array, is_object
 
-_GUARDS = ("ask", "deny")
 # The key of the tables of `permissions.toml`, and the path that stands for every project.
 _PROJECTS = "projects"
 _EVERY = "*"
@@ -277,7 +277,7 @@ class ClaudeFile(NamedTuple):
         permissions = self.document.get("permissions")
         if not is_object(permissions):
             return
-        for kind in _GUARDS if from_project else RULE_KINDS:
+        for kind in GUARD_KINDS if from_project else RULE_KINDS:
             rules = permissions.get(kind)
             for rule in rules if is_array(rules) else ():
                 origin = self._origin("permissions", kind, str(rule))

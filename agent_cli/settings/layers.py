@@ -11,7 +11,7 @@ from typing import Annotated, Any, cast, get_args, get_origin
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.written_hooks import NOT_HERE, guards_on
-from agent_cli.settings import ENVIRONMENT_PREFIX, Entry, KeyPath
+from agent_cli.settings import ENVIRONMENT_PREFIX, GUARD_KINDS, Entry, KeyPath
 from agent_cli.settings.rules import SettingRule, fold
 from agent_cli.settings.schema import Settings
 from agent_cli.system import paths
@@ -28,7 +28,6 @@ OLD_NAMES = {
     "logconsumers": "logging.sinks",
     "mcpservers": "mcp.servers",
 }
-_GUARD_RULES = ("ask", "deny")
 _FOUND_CHARS_MAX = 60
 
 
@@ -245,7 +244,7 @@ def is_guard(path: Sequence[str]) -> bool:
     section, _, name = ".".join(path).partition(".")
     match fold(section):
         case "permissions":
-            return fold(name) in _GUARD_RULES
+            return fold(name) in GUARD_KINDS
         case "hooks":
             return guards_on(name)
         case _:

@@ -35,7 +35,6 @@ _SYNC_WAKE_UP = 1  # the answer runs on the caller's processor; kernel 6.6
 _GO_ON = 1
 _SET_FILTER, _IS_AVAILABLE, _SIZES = 1, 2, 3
 _NEW_LISTENER, _WAIT_KILLABLE = 1 << 3, 1 << 5
-_USER_NOTIFY = 0x7FC00000
 _NO_NEW_PRIVILEGES = 38
 _NOTIFICATION = struct.Struct("=QIIi IQ6Q")
 _ANSWER = struct.Struct("=QqiI")
@@ -224,7 +223,7 @@ def why_missing() -> str:
         return "only Linux can stop the changes of commands"
     if (here := machine()) is None:
         return f"the system calls of {os.uname().machine} are unknown"
-    action, sizes = struct.pack("=I", _USER_NOTIFY), ctypes.create_string_buffer(6)
+    action, sizes = struct.pack("=I", _NOTIFY), ctypes.create_string_buffer(6)
     if _LIBC.syscall(here.seccomp, _IS_AVAILABLE, 0, action) < 0:
         return _why_refused()
     if _LIBC.syscall(here.seccomp, _SIZES, 0, sizes) < 0:

@@ -20,6 +20,8 @@ from agent_cli.system.fixed_paths import directory_at, names_in
 from agent_cli_tools.notebooks import Notebook, notebook_in
 from agent_cli_tools.seen import Lines
 from agent_cli_tools.textio import (
+    FOOTER_BYTES,
+    RESULT_BYTES_MAX,
     changed_bytes_max,
     decode,
     failure,
@@ -33,11 +35,9 @@ if TYPE_CHECKING:
     from agent_cli_tools.workspace import Workspace
 
 LINES_MAX = 2_000
-RESULT_BYTES_MAX = 50 * 1024
 IMAGE_BYTES_MAX = 5 * 1024 * 1024
 # Below what is kept of a result, so that no page is cut.
 PDF_CHARS_MAX = 30_000
-_FOOTER_BYTES = 512
 _ENCODING_NAMES = {
     "utf-8-sig": "UTF-8 with BOM",
     "utf-16": "UTF-16, which edit and write keep",
@@ -152,7 +152,7 @@ def _seen(part: "Excerpt", count: int) -> list[Lines]:
 def _numbered(part: "Excerpt", outputs: "_Outputs | None") -> list[str]:
     """Return the lines with numbers and the outputs below them, as many as fit in a result."""
     numbered: list[str] = []
-    room = RESULT_BYTES_MAX - _FOOTER_BYTES
+    room = RESULT_BYTES_MAX - FOOTER_BYTES
     for number, line in enumerate(part.lines, part.first):
         text = f"{number}\t{line}"
         room -= len(text.encode()) + 1
@@ -250,7 +250,7 @@ def _directory(workspace: "Workspace", path: Path) -> ToolResult:
     from agent_cli_tools.workspace import named  # rare
 
     shown = [*map(named, entries[:LINES_MAX])]
-    while sum(len(name.encode()) + 1 for name in shown) > RESULT_BYTES_MAX - 512:
+    while sum(len(name.encode()) + 1 for name in shown) > RESULT_BYTES_MAX - FOOTER_BYTES:
         shown = shown[: len(shown) // 2]
     note = f"[{counted(len(entries), 'entry', 'entries')}"
     if len(shown) < len(entries):

@@ -27,14 +27,13 @@ from agent_cli_tools.searches import (
     search_root,
 )
 from agent_cli_tools.secret_files import is_secret
+from agent_cli_tools.textio import FOOTER_BYTES, RESULT_BYTES_MAX
 from agent_cli_tools.workspace import Workspace, named
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
-RESULT_BYTES_MAX = 50 * 1024
 LIMIT_MAX = 2_000
-_FOOTER_BYTES = 512
 _ELSEWHERE = ("/", "~/", "../")
 # A search that found nothing is made once more, in what .gitignore excludes.
 _IGNORED_LIMIT_S = 2.0
@@ -160,7 +159,7 @@ def _below(path: Path, root: Path) -> Path:
 def _shown_paths(paths: Sequence[Path], limit: int, root: Path) -> list[str]:
     """Return as many names as fit, of files that still exist without symlinks."""
     names: list[str] = []
-    room = RESULT_BYTES_MAX - _FOOTER_BYTES
+    room = RESULT_BYTES_MAX - FOOTER_BYTES
     for path in islice(filter(is_there, paths), min(limit, LIMIT_MAX)):
         name = named(str(_below(path, root)))
         room -= len(name.encode()) + 1
@@ -371,7 +370,7 @@ def _shown_hits(hits: list[_Hit], limit: int, root: Path) -> tuple[list[str], in
     lines: list[str] = []
     matches = 0
     untrue: set[bytes] = set()
-    room = RESULT_BYTES_MAX - _FOOTER_BYTES
+    room = RESULT_BYTES_MAX - FOOTER_BYTES
     for hit in _true(hits, root, untrue):
         room -= len(hit.text.encode()) + 1
         if room < 0 or len(lines) >= RESULT_LINES_MAX or (hit.is_match and matches == limit):

@@ -16,6 +16,9 @@ from agent_cli.system.fixed_paths import open_file
 Encoding: TypeAlias = Literal["utf-8", "utf-8-sig", "utf-16-le", "utf-16-be", "latin-1", "unknown"]
 
 NOTEBOOK_SUFFIX = ".ipynb"
+RESULT_BYTES_MAX = 50 * 1024
+FOOTER_BYTES = 512
+"""Of a result, left for the note at its end."""
 _BOM = b"\xef\xbb\xbf"
 _UTF_16: Final[dict[bytes, Encoding]] = {
     codecs.BOM_UTF16_LE: "utf-16-le",

@@ -7,14 +7,12 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from agent_cli.repl.live.paint import row_width, shortened
+from agent_cli.repl.live.paint import MARGIN, MARK, row_width, shortened
 from agent_cli.terminal.sanitize import reveal
 
 if TYPE_CHECKING:
     from agent_cli.contracts.agents import AgentInfo
 
-_MARK: Final = "❯ "
-_MARGIN: Final = " " * len(_MARK)
 _GAP: Final = " · "
 _HINTS: Final = (
     "Esc stops this agent · Enter shows its work · ↑ ↓",
@@ -125,13 +123,13 @@ class AgentRows:
         count = max(min(self._rows_max(), len(rows)), 1)
         first = max(0, min(index - count // 2, len(rows) - count))
         has_ended = any(each.number == self._number and not each.is_running for each in listed)
-        hints = (f"{_MARGIN}{hint}" for hint in (_HINTS_AT_END if has_ended else _HINTS))
+        hints = (f"{MARGIN}{hint}" for hint in (_HINTS_AT_END if has_ended else _HINTS))
         hint = next((hint for hint in hints if row_width(hint) <= width), "")
         return [*rows[first : first + count], (False, hint)]
 
     def _row(self, agent: "AgentInfo", width: int) -> str:
         """Return name and state; a narrow window has room for half of each."""
-        begin = f"{_MARK if agent.number == self._number else _MARGIN}{agent.number} "
+        begin = f"{MARK if agent.number == self._number else MARGIN}{agent.number} "
         title, state = reveal(agent.title), reveal(agent.state)
         room = width - row_width(begin) - len(_GAP)
         state = shortened(state, max(room - row_width(title), room // 2, 1))

@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from agent_cli.repl.dialogue import Choice, chosen, is_slip, not_an_answer
-from agent_cli.repl.live.paint import fitting, row_width, shortened
+from agent_cli.repl.live.paint import MARGIN, MARK, fitting, row_width, shortened
 
-_MARK: Final = "❯ "
-_MARGIN: Final = " " * len(_MARK)
 # Hints end at the first of these that leaves room for them.
 _HINT_COLUMNS: Final = (72, 98)
 _GAP: Final = "  "
@@ -57,7 +55,7 @@ class Choices:
         self.all = choices
         self._listed = [choice for choice in choices if choice.label]
         key = max((len(choice.key) + 1 for choice in self._listed if choice.key), default=0)
-        self._margin = _MARGIN + " " * key
+        self._margin = MARGIN + " " * key
         noted = [choice for choice in self._listed if choice.note]
         widths = (row_width(choice.label) for choice in noted)
         self._notes_at = len(self._margin) + max(widths, default=0) + len(_GAP)
@@ -188,9 +186,9 @@ class Choices:
 
     def _answer(self, choice: Choice, columns: int, *, is_marked: bool) -> list[AnswerRow]:
         """Return the rows of *choice*, its hint and note beside or below it; a key only beside."""
-        margin = self._margin if choice.key else _MARGIN
+        margin = self._margin if choice.key else MARGIN
         first, *others = _wrapped(choice.label, columns - len(margin))
-        mark = _MARK if is_marked else _MARGIN
+        mark = MARK if is_marked else MARGIN
         head = f"{mark}{choice.key} {first}" if choice.key else f"{mark}{first}"
         rows = [AnswerRow(is_marked, head)]
         rows += [AnswerRow(is_marked, f"{margin}{other}") for other in others]
@@ -242,8 +240,8 @@ def _with_arrows(rows: Sequence[AnswerRow], first: int, end: int) -> list[Answer
     shown = list(rows[first:end])
     for index, has_more, arrow in ((0, first > 0, _MORE_ABOVE), (-1, end < len(rows), _MORE_BELOW)):
         row = shown[index]
-        if has_more and row.label.startswith(_MARGIN):
-            shown[index] = row._replace(label=f"{arrow}{row.label[len(_MARGIN) :]}")
+        if has_more and row.label.startswith(MARGIN):
+            shown[index] = row._replace(label=f"{arrow}{row.label[len(MARGIN) :]}")
         elif has_more and not row.label:
-            shown[index] = row._replace(label=arrow, hint=row.hint[len(_MARGIN) :])
+            shown[index] = row._replace(label=arrow, hint=row.hint[len(MARGIN) :])
     return shown

@@ -105,6 +105,9 @@ _ON_GROUND: Final[Mapping[ThemeName, Mapping["TokenKind", str]]] = MappingProxyT
 )
 _OFF = "\x1b[0m"
 TAB_CELLS = 4
+MARK = "❯ "
+"""Before the chosen one of several rows; `MARGIN` is before the others."""
+MARGIN = " " * len(MARK)
 
 
 class Paint:

@@ -16,6 +16,7 @@ from agent_cli.repl.dialogue import Choice, chosen, is_slip, key_of, not_an_answ
 from agent_cli.repl.hosting import Interrupts, ProgramHost, farewell
 from agent_cli.system.event_loop import tell
 from agent_cli.system.records import dataclass
+from agent_cli.terminal.first_prompt import PROMPT
 from agent_cli.terminal.sanitize import clean, reveal
 from agent_cli.terminal.writer import STDOUT_CLOSED_EXIT_CODE, Writer
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from agent_cli.repl.plain.shell import Shell
     from agent_cli.repl.ports import Application
 
-_PROMPT: Final = "you> "
 _LEAVE_WITHIN_S: Final = 1.5
 
 _Stop: TypeAlias = type[KeyboardInterrupt] | type[EOFError]
@@ -265,7 +265,7 @@ class PlainRepl:
         hinted_at_s = -math.inf
         while self._interrupts.signal is None and not self._writer.stdout_closed:
             try:
-                line = (await self._prompt.read(_PROMPT)).strip()
+                line = (await self._prompt.read(PROMPT)).strip()
             except EOFError:
                 if not self._prompt.can_ask and self._interrupts.signal is None:
                     # The exit code tells a script whether the program could be started.
