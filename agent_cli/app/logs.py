@@ -115,8 +115,8 @@ def configure(
 def load(*, spare_rich: bool = False) -> None:
     """Import structlog ahead of the first record.
 
-    It imports rich if it can, 80 modules and a fifteenth of a one-shot run, for what we do not
-    use. With *spare_rich* it finds none, unless the logs are those of a host.
+    structlog imports rich if it is installed: 80 modules and a fifteenth of a one-shot run, for a
+    part that we do not use. With *spare_rich* it does not find rich, unless a host made the logs.
     """
     handlers = logging.getLogger().handlers
     is_ours = any(isinstance(handler, _Stderr | _PrivateFile) for handler in handlers)

@@ -155,7 +155,7 @@ class ModelsPerson:
         return [path for path in (*self._undecided,) if os.path.lexists(path)]
 
     def note_undecided(self, paths: Iterable[Path], /) -> None:
-        """Add *paths* to them."""
+        """Add *paths* to `undecided_files`."""
         self._undecided |= dict.fromkeys(paths)
 
     @property

@@ -350,7 +350,7 @@ class Sessions:
     def _ask_as_before(self, conversation: Conversation) -> None:
         """Use the model and the effort of *conversation*, unless the caller names others.
 
-        Another model would read all of it anew. One that is unknown here may be another server's.
+        Another model would read it all anew. A model unknown here may belong to another server.
         """
         usual, names = self._agent.state, self._startup.names
         lasting = next((each.model for each in conversation.prompts[::-1] if not each.once), "")

@@ -339,7 +339,7 @@ class Workbench:
     def own_tools(self) -> Sequence[Tool]:
         """Return the tools of this program and its plugins, without tools of MCP servers.
 
-        Those that a rule denies whole are deferred: requests do not declare them.
+        Tools of which a rule denies every call are deferred: requests do not declare them.
         """
         others = (*self.agents.tools(), *self._plugins.tools(), *self.jobs.own_jobs.tools())
         return undeclared((*self.session.tools, *others), self.session.permissions.denies_tool)

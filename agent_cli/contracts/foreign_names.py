@@ -307,7 +307,7 @@ def foreign_words(name: str, glued: str | None, words: list[str]) -> Sequence[st
     Args:
         name: The option.
         glued: Its value if it was written with the option: `--name=value`.
-        words: The words behind it; rules of the option are taken out of them.
+        words: The words behind the option; the rules among them are removed from the list.
 
     Raises:
         UsageError: Nothing here does the same.

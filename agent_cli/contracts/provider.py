@@ -58,16 +58,21 @@ class Model:
 class ModelRequest:
     """All inputs of one model call; None means "not sent".
 
-    `system` is in order of stability: the first part is the same for the whole session. `cancel` is
-    the run's token, for code that blocks a thread; code that awaits is cancelled as usual.
-    `task_budget` is the number of tokens for the work of the whole run, so that the model ends in
-    time; it is advice, not a limit. With `previous_message_id`, the id of the reply to the request
-    before, the server can say why it did not read the cache. `fallbacks` are the models that the
-    server may ask, in order, when `model` declines. If it `summarizes`, the last message asks for a
-    summary of those before, and the reply may be one block in the server's own form. The text of
-    the reply shall fit `output_schema`, a JSON Schema; a server may hold it to that. One that only
-    `keeps_warm` what an earlier request has cached is no part of a conversation. Where one
-    `stands_alone`, no later request begins with its messages, and to cache them would only cost.
+    Attributes:
+        system: In order of stability: the first part is the same for the whole session.
+        task_budget: Tokens for the work of the whole run, so that the model ends in time; advice,
+            not a limit.
+        previous_message_id: The id of the reply to the previous request: with it the server can say
+            why it did not read the cache.
+        fallbacks: The models that the server may ask, in order, when `model` declines.
+        summarizes: The last message asks for a summary of the messages before it, and the reply may
+            be one block in the server's own form.
+        output_schema: A JSON Schema that the text of the reply must fit; a server may enforce it.
+        keeps_warm: The request only keeps what an earlier one has cached, and is no part of a
+            conversation.
+        stands_alone: No later request begins with these messages: to cache them would only cost.
+        cancel: The run's token, for code that blocks a thread; code that awaits is cancelled as
+            usual.
     """
 
     model: Model

@@ -190,7 +190,7 @@ def server_name(server: str) -> str:
 def is_of_server(name: str, server: str) -> bool:
     """Return whether the public *name* may belong to a tool of *server*.
 
-    True also for a few tools of other servers: those called like this one with `__` behind.
+    True also for the tools of a server whose name begins with *server* and `__`.
     """
     prefix = f"{server_name(server)}__"
     is_cut = len(name) == _LONGEST and prefix.startswith(name[: _LONGEST - 9])

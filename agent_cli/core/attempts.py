@@ -32,12 +32,12 @@ STOPPED_TRYING: Final = "Stopped with the whole run. It was tried read-only and 
 
 
 async def attempt_first(turn: Turn, waits: CallWaits, asks: Mapping[str, Ask]) -> bool:
-    """Attempt the first open calls whose questions permit that; return whether there were any.
+    """Attempt the first open calls whose questions permit it; return whether there were any.
 
-    Attempts change nothing, so they run side by side. A call whose attempt has a result has ended.
-    The first call whose attempt has none is checked again, for its question. The attempts behind it
-    do not count, since those calls may need what it changes. An attempt that the user stopped has
-    as its result what it had printed, which was on the screen.
+    Attempts change nothing, so they run side by side. A call whose attempt returns a result has
+    ended. The first call whose attempt returns none is checked again, for its question; the later
+    attempts do not count, because their calls may need what this call changes. If the user stops an
+    attempt, its result is what it had printed, which was on the screen.
     """
     attempts = [*_attempts(turn, asks)]
     tasks: list[asyncio.Task[None]] = []

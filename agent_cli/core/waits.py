@@ -90,7 +90,7 @@ class InOrder:
         Args:
             reads: Files and folders, absolute.
             writes: The same.
-            holder: The name of the call, for those that wait for it.
+            holder: The name of the call, for the error of a call that waits for it too long.
             limit_s: Seconds to wait for each of the earlier uses.
 
         Raises:
@@ -197,7 +197,7 @@ class CallWaits:
         """Run the body, which is *call*, in its slot and with its files.
 
         Raises:
-            WaitedTooLong: It did not get them.
+            WaitedTooLong: The slot or the files did not become free in time.
         """
         if tool and not tool.takes_slot:
             yield

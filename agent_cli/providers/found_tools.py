@@ -56,8 +56,8 @@ def with_found(
         messages: As `core.api_messages.to_api` returns them.
         tools: The tools of the request, found and added ones among them.
         by_reference: The API loads deferred tools.
-        by_addition: It takes messages that add tools, too.
-        by_change: It takes messages that withdraw tools and offer them again.
+        by_addition: The API also takes messages that add tools.
+        by_change: The API takes messages that withdraw tools and offer them again.
     """
     eager = [
         _definition(tool) for tool in tools if not tool.is_deferred and tool.name != CALL_FOUND
@@ -206,8 +206,8 @@ def _with_additions(
 ) -> list[Block]:
     """Return *message*, followed by a system message that adds its tools with the given *names*.
 
-    It also withdraws *declared* tools and offers them again. The API takes it only behind the whole
-    of a user's turn.
+    The system message also withdraws *declared* tools and offers them again. The API takes it only
+    behind the last message of a user's turn.
     """
     definitions = _added(message)
     rest = _without_changes(message)

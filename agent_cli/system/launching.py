@@ -91,8 +91,8 @@ class Watched:
         header: Fields of the first line of the log.
         alone_since_ns: Nobody can be asked; files that changed since then do not count, nor those
             that git holds as they are. In nanoseconds of the clock on the wall; 0: all count.
-        replaced: Files that were there before the run, by their paths, with what earlier commands
-            and tools of it kept of them ("": nothing): where nobody can be asked.
+        replaced: Where nobody can be asked: the files that existed before the run, by path, each
+            with the copy that earlier commands and tools of the run kept ("": none).
         takes_rights: Whether it is recorded even if `sudo` and the like then fail in it.
         named: Its calls cannot be stopped, and these files are kept instead; None: they can.
     """

@@ -88,8 +88,8 @@ def without_collections() -> Generator[None]:
     Modules are tens of thousands of permanent objects. Scanning them takes a quarter of the import
     time and blocks the event loop's thread.
 
-    What is exempt is never collected. A server whose every session exempted those alive, or a
-    library that did so in the process of its user, would leak them and the files they hold open.
+    An exempt object is never collected. A server that exempted the living objects of each session,
+    or a library that did so in its user's process, would leak them and the files they hold open.
     """
     known = len(sys.modules)
     with collections_paused():

@@ -24,9 +24,9 @@ def repository_root(folder: Path) -> Path | None:
 def project_folders(workspace: Path) -> tuple[Path, ...]:
     """Return the folders whose project files count in *workspace*, the nearest first.
 
-    These are *workspace* and, of the folders above it up to the root of its repository, those that
-    hold any. A folder of another owner ends them, and so does the home directory: a repository in
-    `/tmp` would be anybody's, and one of dotfiles is no project around everything at home.
+    These are *workspace* and, up to the root of its repository, each folder above it with files for
+    a project. The search ends at a folder of another owner, as a repository in `/tmp` would be
+    anybody's, and at the home directory: a repository of dotfiles is no project around all of it.
     """
     root = repository_root(workspace)
     if root in (None, workspace):

@@ -36,9 +36,9 @@ _KEEPS_ASKING: Final = (
 class AgentServers:
     """A `prepare` contributor; `async with` starts the servers of the definition, and ends them.
 
-    Only this agent has their tools, and their set is fixed once they were waited for. One that does
-    not start leaves the agent without its tools, and `problems` says so. One that is called like a
-    server of the session takes its place.
+    Only this agent has the servers' tools, and the set of tools is fixed once the servers were
+    waited for. A server that does not start leaves the agent without its tools, and `problems` says
+    so. A server with the name of one of the session's replaces that for this agent.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class AgentServers:
         Args:
             startup: The settings, and the values of variables.
             definition: Brings the servers.
-            servers: Those of the session.
+            servers: The session's servers.
             roots: Returns the directories that the agent works in, the first one first.
             allows: Returns whether the agent may have the tool of that name.
         """

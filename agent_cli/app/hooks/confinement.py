@@ -1,7 +1,8 @@
 """The environment of hooks: their sandbox, copies of the conversation, and who is told of changes.
 
+A user's hook runs outside the sandbox where it certainly runs no file of the workspace.
 Files that appeared beside a command, and that no person decided about, end that certainty: `git
-status` of a user's hook runs what the configuration of a new repository names.
+status` runs what the configuration of a new repository names.
 """
 
 import asyncio
@@ -137,8 +138,8 @@ def _placed(confinement: "Confinement", command: Sequence[str]) -> PlacedHook:
 def runs_outside(hook: Hook, startup: StartupContext) -> bool:
     """Return whether *hook* runs outside the sandbox.
 
-    One of the user's does that names no file of the workspace, and where it is certain that its
-    programs run none either; or where its definition says so.
+    A user's hook does if its definition says so, or if it names no file of the workspace and starts
+    only programs that certainly run none either.
     """
     from agent_cli.policies.shell.hook_programs import runs_own_files_only
     from agent_cli.settings.hook_files import scripts_of_command  # with the first hook

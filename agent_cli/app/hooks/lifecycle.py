@@ -269,7 +269,7 @@ class SessionHooks:
         return await self._lifecycle.model_switches(to_model, **about)
 
     def model_switched(self, to_model: str, about: Mapping[str, Json]) -> None:
-        """Run the PostModelSwitch hooks, likewise, without waiting for them."""
+        """Run the PostModelSwitch hooks in the background; there must be hooks, as above."""
         assert self._lifecycle is not None
         self._lifecycle.model_switched(to_model, **about)
 

@@ -333,7 +333,7 @@ class Servers:
         return self._offered or self._chosen(self._available(), {})
 
     def for_agents(self) -> Sequence[Tool]:
-        """Return the tools that are there now; with a tool search, only those that were offered."""
+        """Return the available tools; with a tool search, only the offered ones among them."""
         if not self._offered:
             return self.offered()
         there = self._available(self._present)

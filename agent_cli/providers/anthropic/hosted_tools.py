@@ -35,9 +35,9 @@ class HostedRequest:
     """The messages and tools of a request, without the definitions of the API's own tools.
 
     Attributes:
-        open: Those definitions that stand in every request, by name.
-        loaded: Those that the history refers to, by name.
-        by_reference: The API loads them where the history refers to them.
+        open: The definitions that stand in every request, by name.
+        loaded: The definitions of tools that the history refers to, by name.
+        by_reference: The API loads definitions where the history refers to their tools.
     """
 
     messages: tuple[LlmMessage, ...]
