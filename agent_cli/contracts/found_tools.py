@@ -135,6 +135,20 @@ async def _refuse(_id: str, _params: object, _cancel: CancelToken, _context: Too
     raise ToolError(HOW_TO_CALL)
 
 
+def no_more(definition: Block, label: str) -> Tool:
+    """Return a withdrawn tool that stands for one whose *definition* alone is left."""
+    schema = definition["input_schema"]
+    return Tool(
+        name=str(definition["name"]),
+        label=label,
+        description=str(definition["description"]),
+        parameters=schema if isinstance(schema, dict) else {"type": "object"},
+        execute=_refuse,
+        is_deferred=True,
+        is_withdrawn=True,
+    )
+
+
 ADDITIONS: Final = Tool(
     name=CALL_FOUND,
     label="Call an added tool",

@@ -6,7 +6,7 @@ a server that comes up later. The tools of a server that goes away stay declared
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 
 from agent_cli.contracts.cancel import CancelToken
@@ -14,11 +14,12 @@ from agent_cli.contracts.found_tools import (
     added_by,
     changes_to_tell,
     is_added,
+    no_more,
     reference_to,
 )
 from agent_cli.contracts.late_models import BaseModel, Field
 from agent_cli.contracts.messages import Message
-from agent_cli.contracts.servers import tool_tokens
+from agent_cli.contracts.servers import is_of_server, tool_tokens
 from agent_cli.contracts.timeline import Block, Json, text_block
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli.mcp_client.tool_index import ToolIndex, own_name, server_of
@@ -185,12 +186,15 @@ class Withdrawals:
         self._declared: dict[str, Tool] = {}
         self._late: dict[str, Tool] = {}
 
-    def declared(self, tools: Sequence[Tool], *, is_new: bool) -> tuple[Tool, ...]:
+    def declared(
+        self, tools: Sequence[Tool], *, is_new: bool, gone: Sequence[Tool] = ()
+    ) -> tuple[Tool, ...]:
         """Return *tools*, the declared tools that are gone in their old places, and added ones.
 
         Args:
             tools: The tools that are there.
             is_new: Whether nothing has been cached: the conversation has no reply yet.
+            gone: Tools that messages added, of an earlier process perhaps, and that are gone.
         """
         there = {tool.name: tool for tool in tools if not tool.is_deferred}
         before = {} if is_new else self._declared
@@ -200,9 +204,10 @@ class Withdrawals:
         ]
         self._declared = {tool.name: tool for tool in (*kept, *there.values())}
         late = {tool.name: tool for tool in tools if tool.is_deferred}
+        added = {**{tool.name: tool for tool in gone}, **({} if is_new else self._late)}
         left = [
             replace(tool, is_withdrawn=True)
-            for name, tool in ({} if is_new else self._late).items()
+            for name, tool in added.items()
             if name not in late and name not in self._declared
         ]
         self._late = {**late, **{tool.name: tool for tool in left}}
@@ -227,6 +232,26 @@ class Withdrawals:
         tools = (*self._declared.values(), *late)
         lines, blocks = changes_to_tell(tools, context, lambda some: overview(some, _NEWS_CHARS))
         return "\n".join(lines), blocks
+
+
+def gone_of(
+    added: Mapping[str, Block], tools: Iterable[Tool], servers: Collection[str]
+) -> list[Tool]:
+    """Return the tools that messages *added* and that their *servers* list no more.
+
+    Args:
+        added: Name → definition.
+        tools: Everything that the servers list now.
+        servers: The names of the servers.
+    """
+    listed = {tool.name for tool in tools}
+    return [
+        no_more(definition, f"{server}: {name}")
+        for name, definition in added.items()
+        if name not in listed
+        for server in servers
+        if is_of_server(name, server)
+    ]
 
 
 def overview(tools: Sequence[Tool], chars: int) -> str:

@@ -133,7 +133,7 @@ def sampling(
     async def sample(request: SamplingRequest) -> Sampled:
         check_budget()
         if not await allow(request):
-            raise ToolError("the user refused the request")
+            raise ToolError("the user did not let the server ask the model")
         # Other calls may have used up the budget while the user was reading.
         check_budget()
         reply = await _ask(stream, _request(request, model()))

@@ -6,11 +6,12 @@ import pytest
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
-from agent_cli.contracts.found_tools import definition_in, reference_to
+from agent_cli.contracts.found_tools import added_by, change_of, definition_in, reference_to
+from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.servers import tool_tokens
-from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult, check_input
-from agent_cli.mcp_client.declared_tools import SEARCH_TOOL, Deferral
+from agent_cli.mcp_client.declared_tools import SEARCH_TOOL, Deferral, Withdrawals, gone_of
 
 
 async def nothing(
@@ -217,3 +218,27 @@ async def test_names_of_many_tools_in_a_message_take_half_of_that() -> None:
     assert names(offered) == names(later) == [SEARCH_TOOL]
     assert 1_950 < len(news) < 2_100
     assert 1_950 < len(nothing_fits) < 2_100
+
+
+def test_tool_of_an_earlier_process_that_its_server_lists_no_more_is_withdrawn_once() -> None:
+    """The model still knew it, and called it. A server that is not there yet says nothing."""
+    old, kept = tool("docs__old", "Old"), tool("docs__kept", "Kept")
+    context = [UserMessage(tuple(reference_to(each.spec) for each in (old, kept)))]
+    withdrawals = Withdrawals()
+
+    missing = gone_of(added_by(context), [], ["web"])
+    gone = gone_of(added_by(context), [kept], ["docs", "web"])
+    offered = withdrawals.declared([replace(kept, is_deferred=True)], is_new=False, gone=gone)
+    text, blocks = withdrawals.news(context)
+    told = [*context, UserMessage((text_block(text), *blocks))]
+    withdrawals.declared([replace(kept, is_deferred=True)], is_new=False, gone=gone)
+    again = withdrawals.news(told)
+
+    assert missing == []
+    assert [(each.name, each.is_withdrawn) for each in offered] == [
+        ("mcp__docs__kept", False),
+        ("mcp__docs__old", True),
+    ]
+    assert text == "[agent-cli: these tools cannot be called for now: docs: old]"
+    assert blocks == [change_of("mcp__docs__old", there=False)]
+    assert again == ("", [])

@@ -207,13 +207,13 @@ async def test_sampling_request_of_a_server_is_answered_by_the_host(
 
 async def test_refused_sampling_is_an_error_for_the_server(running: Running, call: "Call") -> None:
     async def refuse(_request: SamplingRequest) -> Sampled:
-        raise ToolError("the user refused the request")
+        raise ToolError("the user did not let the server ask the model")
 
     async with running(Host(sample=refuse)) as servers:
         result = await call(servers, "mcp__full__think")
 
     assert result.is_error
-    assert "the user refused the request" in result.text
+    assert "the user did not let the server ask the model" in result.text
 
 
 async def test_server_can_ask_for_our_roots(running: Running, call: "Call", tmp_path: Path) -> None:

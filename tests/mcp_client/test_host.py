@@ -60,7 +60,7 @@ async def test_allowed_sampling_is_answered() -> None:
 async def test_refused_sampling_costs_nothing() -> None:
     world = World(allows=False)
 
-    with pytest.raises(ToolError, match="the user refused"):
+    with pytest.raises(ToolError, match="the user did not let the server ask"):
         await world.sample(REQUEST)
     assert world.asked == []
 

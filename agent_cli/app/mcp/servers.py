@@ -28,7 +28,7 @@ from agent_cli.contracts.wording import one_line, without_fence
 from agent_cli.core.projection import has_reply
 from agent_cli.core.turn import Turn
 from agent_cli.mcp_client import McpServers
-from agent_cli.mcp_client.declared_tools import SEARCH_TOOL, Deferral, Withdrawals
+from agent_cli.mcp_client.declared_tools import SEARCH_TOOL, Deferral, Withdrawals, gone_of
 from agent_cli.mcp_client.resource_tools import resource_tools
 from agent_cli.terminal.sanitize import reveal
 
@@ -182,9 +182,11 @@ class Servers:
         self._tools = self._available(self._present)
         self._require_tools()
         added = added_by(turn.conversation.context()) if self.all.states() else None
+        ready = {s.name for s in self.all.states() if s.phase is ServerPhase.READY}
         self._offered = self._withdrawals.declared(
             self._chosen(self._tools, turn.config.state, added),
             is_new=not has_reply(turn.conversation.prompts),
+            gone=gone_of(added or {}, self._tools, ready & self._present),
         )
         if self._instructed is None and self._deferral.is_fixed:
             self._instructed = {
