@@ -150,7 +150,8 @@ class Hook:
     def file_names(self) -> tuple[str, ...]:
         """The names and patterns of files that its matcher lists, for a FileChanged hook."""
         is_listed = self.event == "FileChanged" and self.matcher not in _ALL
-        return tuple(self.matcher.split("|")) if is_listed else ()
+        listed = self.matcher.split("|") if is_listed else ()
+        return tuple(each.strip().removeprefix("./") for each in listed)
 
     def may_match(self, tools: Collection[str]) -> bool:
         """Return whether it can ever run in a session with *tools*; when in doubt, it can."""

@@ -176,12 +176,16 @@ def names_of(path: Path, root: Path) -> tuple[str, str]:
 
 def is_plain(written: str) -> bool:
     """Return whether an entry of a matcher is the name of a file, neither path nor pattern."""
-    return "/" not in written and _STARS.isdisjoint(written)
+    return "/" not in written and not _is_pattern(written)
+
+
+def _is_pattern(written: str) -> bool:
+    return written.endswith("/") or not _STARS.isdisjoint(written)
 
 
 def covers_file(written: str, names: Sequence[str]) -> bool:
     """Return whether one entry of a matcher covers a file that has these *names*."""
-    if _STARS.isdisjoint(written):
+    if not _is_pattern(written):
         return written in names
     return _pattern(written).match_file(names[-1].lstrip("/"))
 
@@ -189,7 +193,7 @@ def covers_file(written: str, names: Sequence[str]) -> bool:
 def pattern_fault(written: str) -> str:
     """Return why *written* cannot be compared with files, or ""."""
     try:
-        if not _STARS.isdisjoint(written):
+        if _is_pattern(written):
             _pattern(written)
     except (ValueError, re.error) as error:
         return f"its matcher {written!r} is not a valid pattern ({error}); correct it"

@@ -56,7 +56,7 @@ def test_file_that_a_command_changed_runs_the_hooks_that_match_it() -> None:
 
     The name of its folder is no reason to leave the file to the looks, which see it come and go.
     """
-    matchers = ("src/a.py", "*.py", "src/*", "**/a.py", "x|a.py", "*", "")
+    matchers = ("src/a.py", "*.py", "src/*", "src/", "x | ./src/a.py", "**/a.py", "x|a.py", "*", "")
     path = script("log.py", NAMED_LOG)
     written = [*matchers, "src"]
     each = [command(f"python3 {path} {at}", name)[0] for at, name in enumerate(written)]
