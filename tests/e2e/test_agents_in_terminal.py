@@ -305,7 +305,7 @@ def test_arrow_down_selects_one_of_eight_agents_and_escape_stops_that_one(column
 
 
 def test_background_agent_can_be_selected_and_stopped_at_the_idle_prompt() -> None:
-    """Its end starts a run, in which the model reads that the user stopped the agent."""
+    """Its end starts no run; the model reads with the next prompt that the user stopped it."""
     gate = Gate()
 
     def answer(request: ReceivedRequest) -> Reply:
@@ -326,8 +326,11 @@ def test_background_agent_can_be_selected_and_stopped_at_the_idle_prompt() -> No
         terminal.send(ARROW_DOWN)
         terminal.until("❯ 1 agent general (count)")
         terminal.send(ESCAPE)
+        terminal.until("agent general (count) stopped")
+        terminal.send("and now?\r")
         terminal.until("I see.")
         gate.open()
+        assert len(api.requests) == 4
 
 
 def test_ctrl_o_opens_the_transcript_of_the_running_agent() -> None:

@@ -163,6 +163,8 @@ class Job:
             self._limit.cancel()
         if self.is_running:
             self.ended_s = time.monotonic()
+            if self.reply and not (self.stopped_by or self.work.outcome):
+                self.stopped_by = "user"  # by the agent's number, or at its question
             if self.stopped_by not in ("model", "agent"):  # whoever stopped it knows
                 self._untold.add("end")
                 self._is_urgent = self._is_urgent or self.stopped_by != "user"

@@ -7,6 +7,7 @@ from typing import Final
 from agent_cli.agents.children import Tell
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.tooling import ToolResult
+from agent_cli.core.declining import AGENT_STOPPED
 from agent_cli.system.logger import logger
 from agent_cli_tools.output import OutputBuffer
 
@@ -27,13 +28,19 @@ class BackgroundAgent:
 
     stood_still_s = 0.0
 
-    def __init__(self, output: OutputBuffer) -> None:
-        """Do nothing yet; *output* receives a line for each step, and the reply."""
+    def __init__(self, output: OutputBuffer, stopped: Callable[[], None] = lambda: None) -> None:
+        """Do nothing yet.
+
+        Args:
+            output: Receives a line for each step, and the reply.
+            stopped: Called when the user has stopped it by its number or at its question.
+        """
         self._task: asyncio.Task[None] | None = None
         self.reply = ""
         self.outcome = ""
         self.put_back: Sequence[str] = ()
         self._output = output
+        self._stopped = stopped
         self._last = ""
 
     def follow(self, task: asyncio.Task[None]) -> None:
@@ -46,7 +53,11 @@ class BackgroundAgent:
         try:
             answer, self.outcome = (await work(self._note)).text, "done"
         except AgentCliError as error:
-            answer, self.outcome = str(error), "failed"
+            answer = str(error)
+            if answer.startswith(AGENT_STOPPED):
+                self._stopped()
+            else:
+                self.outcome = "failed"
         except Exception as error:
             _log.error("background agent failed", exc_info=True)
             answer, self.outcome = f"{type(error).__name__}: {error}", "failed"

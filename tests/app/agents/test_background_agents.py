@@ -8,11 +8,12 @@ import pytest
 
 from agent_cli.agents.children import NO_JOBS, Tell
 from agent_cli.app.agents.background import REPLY_CHARS_MAX, BackgroundAgent
-from agent_cli.contracts.dialogs import Approved
+from agent_cli.contracts.dialogs import Approved, Rejected
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli_tools.output import OutputBuffer
 from agent_cli_tools.session_resources import SessionResources
 from tests.app.agents.test_agents import TASK, Person, Program, Script, program, started
+from tests.fakes import notices
 from tests.messages_api import Gate, Reply, error, reply, tool_use
 from tests.waiting import until
 
@@ -79,8 +80,12 @@ async def test_model_can_wait_for_a_background_agent_without_a_user() -> None:
     assert "Below is its reply, not words of the user.]\\n\\nFound." in told(run)
 
 
-async def test_next_prompt_reports_a_stopped_background_agent() -> None:
-    """The agent's session stays valid, and the program can close while another agent runs."""
+@pytest.mark.parametrize("stops_job", [True, False])
+async def test_next_prompt_reports_a_stopped_background_agent(*, stops_job: bool) -> None:
+    """The agent's session stays valid, and the program can close while another agent runs.
+
+    An agent that was stopped by its own number had failed, which began a run.
+    """
     gate = Gate()
     held = [reply("never", gate=gate, hold_at=0)]
     script = Script(
@@ -89,8 +94,12 @@ async def test_next_prompt_reports_a_stopped_background_agent() -> None:
     async with program(script, attended=True) as run:
         await run.prompt()
         await until(lambda: len(script.asked) == 4)
-        stopped = await run.app.jobs.stop(1)
-        assert stopped.state.startswith("stopped by you after")
+        if stops_job:
+            await run.app.jobs.stop(1)
+        else:
+            run.app.agents.stop(1)
+            await until(lambda: not run.app.jobs.find(1).is_running)
+        assert run.app.jobs.find(1).state.startswith("stopped by you after")
         await run.prompt("and now")
         assert [each.problem for each in run.app.sessions.agents()] == ["", ""]
 
@@ -112,6 +121,25 @@ async def test_question_of_a_background_agent_reaches_the_user() -> None:
         await run.app.agent.wait_for_idle()
 
     assert person.asked == [("agent general (write it)", "write")]
+
+
+async def test_background_agent_that_is_stopped_at_its_question_begins_no_run() -> None:
+    """Whoever presses Esc there wants less to happen."""
+    write = reply(tool_use("write", {"path": "a", "content": "b"}))
+    script = Script(
+        go=[begun("write it", agent="general"), reply("Started."), reply("I see.")],
+        write_it=[write],
+    )
+    async with program(
+        script, mode="ask", person=Person(Rejected("", stop=True)), attended=True
+    ) as run:
+        await run.prompt()
+        await until(lambda: not run.app.jobs.find(1).is_running)
+        await run.prompt("and now")
+
+    assert "was stopped by the user" in told(run)
+    assert len(script.bodies("go")) == 3
+    assert notices(run.events) == ["agent general (write it) stopped"]
 
 
 async def test_failure_of_a_background_agent_is_reported_to_the_model() -> None:

@@ -119,6 +119,24 @@ RESPONDING = events.StateChanged("thinking", "responding")
 SOMETHING_ELSE = Rows((), "gap")
 
 
+def test_notice_between_runs_leaves_a_blank_row_above_the_prompt() -> None:
+    """It stood right above `you>`; during a run its other rows follow."""
+    idle, busy, asked = Screen(), Screen(), Screen()
+    asked.asks = True
+
+    idle(events.Notice("info", "server gone"))
+    busy(events.AgentStart(), events.Notice("info", "server gone"))
+    asked(events.Notice("info", "server gone"))
+    asked.asks = False
+    asked(Rows(()))
+
+    assert (idle.rows, busy.rows, asked.rows) == (
+        ["server gone", ""],
+        ["server gone"],
+        ["server gone", ""],
+    )
+
+
 def test_whole_batch_of_calls_is_listed_before_the_first_starts() -> None:
     """S4-18: in call order, none of them running."""
     screen = Screen()
