@@ -44,7 +44,7 @@ class Exchange(NamedTuple):
 
 
 class Earlier(NamedTuple):
-    """A resumed conversation: its last exchange, and the exchanges before.
+    """A resumed conversation: its last exchange, with its answer whole, and the exchanges before.
 
     `about` tells the number of prompts; `left_out` is the number of oldest ones not shown; `cut`
     names the calls that ran when the program was killed, or says that the answer is not complete.
@@ -53,9 +53,8 @@ class Earlier(NamedTuple):
     about: str
     left_out: int
     before: Sequence[Exchange]
-    prompt_text: str
+    last: Exchange
     handed_over: Sequence[FileOutput | WidgetOutput]
-    answer: str
     cut: Sequence[str] = ()
 
 
@@ -67,15 +66,15 @@ def earlier_in(conversation: Conversation) -> Earlier | None:
     before = prompts[:-1][-_EXCHANGES_MAX:]
     since = _since(prompts[-1], conversation)
     replies = [message for message in since if isinstance(message, AssistantMessage)]
+    last = _exchange(prompts[-1])._replace(answer=_last_text(since) or "")
     return Earlier(
         about=f"{counted(len(prompts), 'prompt')} so far:",
         left_out=len(prompts) - 1 - len(before),
         before=[_exchange(prompt) for prompt in before],
-        prompt_text=prompt_line(prompts[-1]),
+        last=last._replace(calls=0) if conversation.waiting else last,  # they are asked about
         handed_over=[
             out for out in prompts[-1].output if isinstance(out, FileOutput | WidgetOutput)
         ],
-        answer=_last_text(since) or "",
         cut=cut_rows(prompts[-1]) or _open_end(replies, is_waiting=bool(conversation.waiting)),
     )
 
@@ -104,8 +103,7 @@ def _open_end(replies: Sequence[AssistantMessage], *, is_waiting: bool) -> Seque
     if is_waiting:
         return ()
     if replies and replies[-1].tool_calls:
-        called = counted(sum(len(reply.tool_calls) for reply in replies), "tool call")
-        return [f"the run ended after {called}, before it had an answer"]
+        return ["the run ended before it had an answer"]
     if not replies:
         return ["no answer yet; your next prompt is sent together with this one"]
     return ()
@@ -153,8 +151,9 @@ def recalled(conversation: Conversation) -> str:
         rows.append(f"you> {exchange.prompt_text}")
         rows += [f"  {row}" for row in (exchange.called, f"{first}{folded}") if row]
     side = [row for out in earlier.handed_over for row in side_output(out).split("\n")]
-    begin = [*rows, f"you> {earlier.prompt_text}", *side[-EARLIER_ROWS_MAX:]]
-    answer = earlier.answer.split("\n") if earlier.answer else ()
+    called = [f"  {earlier.last.called}"] if earlier.last.called else []
+    begin = [*rows, f"you> {earlier.last.prompt_text}", *called, *side[-EARLIER_ROWS_MAX:]]
+    answer = earlier.last.answer.split("\n") if earlier.last.answer else ()
     end = [*_the_end_of(answer), *earlier.cut]
     return "\n".join([*begin, *end]).rstrip()
 

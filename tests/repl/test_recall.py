@@ -27,7 +27,7 @@ async def test_recap_shows_the_side_outputs_of_tools() -> None:
 
     assert before == ""
     assert recalled(agent.conversation).split("\n") == [
-        *("1 prompt so far:", "you> Report!"),
+        *("1 prompt so far:", "you> Report!", "  1 tool call"),
         *("a", "1", "file out.pdf: application/pdf · the report"),
         "All good.",
     ]
@@ -126,9 +126,10 @@ async def test_recap_says_that_a_run_ended_at_its_tool_calls() -> None:
     agent.subscribe(lambda event: agent.abort() if isinstance(event, ToolExecutionEnd) else None)
     await agent.prompt("one")
 
-    assert recalled(agent.conversation).split("\n")[-2:] == [
+    assert recalled(agent.conversation).split("\n")[-3:] == [
+        "  1 tool call",
         "I look.",
-        "the run ended after 1 tool call, before it had an answer",
+        "the run ended before it had an answer",
     ]
 
 

@@ -30,6 +30,7 @@ from agent_cli.repl.recall import (
     EARLIER_ROWS_MAX,
     FOLDED_ROWS,
     Earlier,
+    Exchange,
     earlier_in,
     left_out_row,
 )
@@ -187,6 +188,7 @@ class ScreenControls:
                 results=self._results,
             )
             self._display.drawn(rows)
+            self._display.leave_space()
         if (texts := unsent(conversation)) and (messages := self.give_back(texts)):
             self._display.notice(_unsent_notice(messages), "warning")
 
@@ -276,17 +278,20 @@ def earlier_rows(
         return results.folded(results.answer(text), text, rows_max, last=last, draw=results.answer)
 
     warning = paint.begin("warning")
+
+    def begun(exchange: Exchange) -> list[str]:
+        called = [paint.text(f"  {exchange.called}", "dim")] if exchange.called else []
+        return [*echo(exchange.prompt_text), *called]
+
     before: list[str] = []
     for exchange in earlier.before:
-        before += echo(exchange.prompt_text)
-        before += [paint.text(f"  {exchange.called}", "dim")] if exchange.called else []
-        before += folded(exchange.answer, FOLDED_ROWS)
+        before += [*begun(exchange), *folded(exchange.answer, FOLDED_ROWS)]
     return [
         paint.text(earlier.about, "dim"),
         *(paint.text(row, "dim") for row in left_out_row(earlier)),
         *before,
-        *echo(earlier.prompt_text),
+        *begun(earlier.last),
         *(row for output in earlier.handed_over for row in side_output(output)),
-        *folded(earlier.answer, EARLIER_ROWS_MAX, last=True),
+        *folded(earlier.last.answer, EARLIER_ROWS_MAX, last=True),
         *(row for text in earlier.cut for row in sentence_rows(text, columns, warning)),
     ]

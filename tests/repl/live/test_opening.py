@@ -15,7 +15,7 @@ def rows_of(answer: str, before: Sequence[Exchange] = (), cut: Sequence[str] = (
     results = Results(paint, lambda: 40)
     progress = WidgetOutput("w", 0, "1", "progress", data, "4 of 4")
     return earlier_rows(
-        Earlier("2 prompts so far:", 0, before, "Report!", [progress], answer, cut),
+        Earlier("2 prompts so far:", 0, before, Exchange("Report!", 2, answer), [progress], cut),
         paint=paint,
         columns=40,
         echo=lambda text: [f"you> {text}"],
@@ -29,6 +29,7 @@ def test_recap_draws_the_last_exchange_as_it_was() -> None:
     assert rows_of("- one\n- two") == [
         "2 prompts so far:",
         "you> Report!",
+        "  2 tool calls",
         "  ████████████████████ 100% · 4 of 4 · files",
         "- one",
         "- two",
@@ -52,7 +53,8 @@ def test_recap_sends_the_terminal_no_sequence_of_an_answer() -> None:
 
     rows = rows_of(hostile, [Exchange("Why?", 0, hostile)])
 
-    assert rows == ["2 prompts so far:", "you> Why?", "abc", "you> Report!", rows[4], "abc"]
+    end = ["you> Report!", "  2 tool calls", rows[5], "abc"]
+    assert rows == ["2 prompts so far:", "you> Why?", "abc", *end]
 
 
 def test_recap_folds_older_exchanges() -> None:
@@ -67,7 +69,7 @@ def test_recap_folds_older_exchanges() -> None:
 
 def test_recap_shows_only_the_end_of_a_long_answer() -> None:
     """Cut after drawing, so that a block that began earlier is drawn well; the rest is kept."""
-    drawn = rows_of("```\n" + "\n".join(map(str, range(50))) + "\n```")[3:]
+    drawn = rows_of("```\n" + "\n".join(map(str, range(50))) + "\n```")[4:]
 
     assert drawn[0] == "  … 32 more lines: Ctrl-O, /output 1"
     assert drawn[-2:] == ["49", "```"]
