@@ -36,7 +36,7 @@ class AgentTools:
     def __init__(self, builder: AgentBuilder) -> None:
         """Serve the agents of *builder*."""
         self._builder = builder
-        self._running = 0
+        self._running: list[str | None] = []  # the session of each call, None for a new one
 
     async def ask(
         self,
@@ -74,16 +74,18 @@ class AgentTools:
     async def _run(
         self, prompt: str, request: RunRequest, ctx: Context
     ) -> Outcome | InputRequiredResult:
-        if self._running >= _RUNNING_MAX:
+        if len(self._running) >= _RUNNING_MAX:
             raise ToolError(f"{_RUNNING_MAX} calls run already: call again when one has ended")
-        self._running += 1
+        if request.session is not None and request.session in self._running:
+            raise ToolError(f"session {request.session} answers another call: wait for its end")
+        self._running.append(request.session)
         try:
             async with _left(ctx).scope():
                 return await self._answer(prompt, request, ctx)
         except AgentCliError as error:
             raise ToolError(str(error)) from error
         finally:
-            self._running -= 1
+            self._running.remove(request.session)
 
     async def _answer(
         self, prompt: str, request: RunRequest, ctx: Context

@@ -522,6 +522,23 @@ class Stuck:
         return ""
 
 
+async def test_second_reply_at_once_waits_for_the_end_of_the_first() -> None:
+    """The session was "open in another agent-cli": a client's model can close none."""
+    builder = Stuck()
+    async with Client(make_server(builder)) as client, asyncio.TaskGroup() as group:
+        first = group.create_task(failed(client, "reply", session="s1", prompt="go"))
+        other = group.create_task(failed(client, "reply", session="s2", prompt="go"))
+        await asyncio.to_thread(wait_until, lambda: builder.begun == 2, "two calls run")
+        try:
+            second = await failed(client, "reply", session="s1", prompt="and this")
+        finally:
+            builder.go_on.set()
+        ended = [(await first), (await other)]
+
+    assert second.endswith("session s1 answers another call: wait for its end")
+    assert all(text.endswith("enough") for text in ended)
+
+
 async def test_calls_beyond_the_concurrency_limit_are_refused() -> None:
     """Each is a separate program; a call beyond the limit is refused, not queued."""
     builder = Stuck()
