@@ -280,35 +280,40 @@ def quick_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"agent_cli.mcp_client.connection.{limit}", 1.0)
 
 
-@pytest.mark.parametrize("is_stopped", [False, True])
 async def test_server_that_hangs_in_a_call_is_restarted_before_the_next_one(
     raw_server: "RawServer",
     call: "Call",
     tmp_path: Path,
     until: Until,
     monkeypatch: pytest.MonkeyPatch,
-    is_stopped: bool,
 ) -> None:
     """S1-42: each further call took the whole limit of silence, or Ctrl-C."""
     quick_to_answer(monkeypatch)
-    record, cancel, changes = tmp_path / "record", CancelToken(), list[ServerState]()
-    limit_s = LIMIT_S if is_stopped else 1
-    async with McpServers(os.environ, on_change=changes.append) as servers:
-        servers.start([raw_server({"record": str(record)}, call_timeout_s=limit_s)])
-        await servers.wait_started(LIMIT_S)
 
-        async with asyncio.TaskGroup() as group:
-            hangs = call(servers, "mcp__raw__reply", {"reply": "stop"}, cancel=cancel)
-            task = group.create_task(stopped(hangs))
-            await until(lambda: "tools/call" in methods(record))
-            if is_stopped:
-                cancel.cancel()
-        await asyncio.gather(*(answered(servers, call) for _ in range(3)))
+    async def after_hang(*, is_stopped: bool) -> tuple[bool, list[str]]:
+        record = tmp_path / f"record-{is_stopped}"
+        cancel, changes = CancelToken(), list[ServerState]()
+        limit_s = LIMIT_S if is_stopped else 1
+        async with McpServers(os.environ, on_change=changes.append) as servers:
+            servers.start([raw_server({"record": str(record)}, call_timeout_s=limit_s)])
+            await servers.wait_started(LIMIT_S)
 
-    assert task.result() == is_stopped
-    assert [state.reason for state in changes if state.hung] == [
-        "MCP server 'raw' was lost: it answers nothing since a request that got no answer"
-    ]
+            async with asyncio.TaskGroup() as group:
+                hangs = call(servers, "mcp__raw__reply", {"reply": "stop"}, cancel=cancel)
+                task = group.create_task(stopped(hangs))
+                await until(lambda: "tools/call" in methods(record))
+                if is_stopped:
+                    cancel.cancel()
+            await asyncio.gather(*(answered(servers, call) for _ in range(3)))
+        return task.result(), [state.reason for state in changes if state.hung]
+
+    timed_out, cancelled = await asyncio.gather(
+        after_hang(is_stopped=False), after_hang(is_stopped=True)
+    )
+
+    lost = ["MCP server 'raw' was lost: it answers nothing since a request that got no answer"]
+    assert timed_out == (False, lost)
+    assert cancelled == (True, lost)
 
 
 async def test_server_has_longer_to_answer_after_a_cancelled_call(
