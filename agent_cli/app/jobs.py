@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from agent_cli.agents.children import Assignment, Tell
 from agent_cli.contracts.errors import AgentCliError, ConversationError, ToolError, UsageError
-from agent_cli.contracts.events import AgentEnd, Event, EventSink, Notice
+from agent_cli.contracts.events import AgentEnd, Event, Notice
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool, ToolResult
 from agent_cli.contracts.wording import counted
 from agent_cli.core.agent import Agent
+from agent_cli.core.listeners import HeldEvents
 from agent_cli.core.turn import Turn
 from agent_cli.policies.permission_rules import COMMAND_TOOL
 from agent_cli.system.logger import logger
@@ -28,32 +29,6 @@ if TYPE_CHECKING:
     from agent_cli_tools.workspace import Workspace
 
 _log = logger(__name__)
-
-
-class Announcements:
-    """An event sink that holds events back until `release`."""
-
-    def __init__(self, publish: EventSink) -> None:
-        """Hold events back; after `release` pass them to *publish*."""
-        self._publish = publish
-        self._early: list[Event] | None = []
-
-    def __call__(self, event: Event) -> None:
-        """Pass *event* on, or hold it back."""
-        if self._early is None:
-            self._publish(event)
-        else:
-            self._early.append(event)
-
-    def warn(self, text: str) -> None:
-        """Announce a warning."""
-        self(Notice("warning", text))
-
-    def release(self) -> None:
-        """Pass on the events held back, and every event from now on."""
-        early, self._early = self._early, None
-        for event in early or ():
-            self._publish(event)
 
 
 class JobHost:
@@ -70,7 +45,7 @@ class JobHost:
     def __init__(
         self,
         workspace: "Workspace",
-        announce: Announcements,
+        announce: HeldEvents,
         agent: Callable[[], Agent],
     ) -> None:
         """Supervise no job yet.
@@ -228,7 +203,7 @@ class AgentJobs:
     """
 
     def __init__(
-        self, workspace: "Workspace", announce: Announcements, agent: Callable[[], Agent]
+        self, workspace: "Workspace", announce: HeldEvents, agent: Callable[[], Agent]
     ) -> None:
         """Report nothing yet.
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.app import logs
-from agent_cli.app.jobs import Announcements
 from agent_cli.app.workspace.session_workspace import SessionWorkspace
 from agent_cli.contracts.late_models import building
+from agent_cli.core.listeners import HeldEvents
 from agent_cli.system.event_loop import in_background
 from agent_cli.system.loading import without_collections
 from agent_cli.system.temporary_files import remove_left_folders
@@ -73,7 +73,7 @@ class Preparations:
 
     def __init__(self, session_workspace: SessionWorkspace, *, one_shot: bool) -> None:
         """Begin nothing yet; a *one_shot* program waits for its request to be sent."""
-        self.log = Announcements(logs.log_event)
+        self.log = HeldEvents(logs.log_event)
         self._sandbox = session_workspace.sandbox
         self._launcher = session_workspace.workspace.shared.launcher
         self._tell_left = partial(

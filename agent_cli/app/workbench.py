@@ -28,7 +28,7 @@ from agent_cli.app.agents.subagents import AgentTree
 from agent_cli.app.checks.named_tools import dead_rules
 from agent_cli.app.goals import SessionGoal, SessionReceipts, before
 from agent_cli.app.hooks.lifecycle import HookHost, SessionHooks
-from agent_cli.app.jobs import Announcements, JobHost
+from agent_cli.app.jobs import JobHost
 from agent_cli.app.mcp.host import ServerHost
 from agent_cli.app.mcp.servers import Servers
 from agent_cli.app.models import unsent_images
@@ -49,9 +49,9 @@ from agent_cli.contracts.tooling import RECALL_TOOL, WEB_FETCH_TOOL, WEB_SEARCH_
 from agent_cli.contracts.wording import in_microdollars
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
+from agent_cli.core.listeners import HeldEvents
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.policies.cache_watch import CacheWatch
-from agent_cli.policies.compaction import Compaction
 from agent_cli.policies.model_fallback import ModelFallback
 from agent_cli.policies.prefix_watch import Consent, PrefixWatch
 from agent_cli.policies.request_settings import AnswerFormat, undeclared
@@ -76,7 +76,7 @@ class Workbench:
         """Build for the workspace of *startup*; *one_shot* is one prompt, with no one to ask."""
         self._startup = startup
         self._stack = AsyncExitStack()
-        self.announce = announce = Announcements(lambda event: self.agent.publish(event))
+        self.announce = announce = HeldEvents(lambda event: self.agent.publish(event))
         warn = self.announce.warn
         self.telemetry = SessionTelemetry(startup, warn)
         self.person = ModelsPerson(lambda: self.session.permissions)
@@ -117,7 +117,7 @@ class Workbench:
         self.person.elsewhere = self.hooks.answers.questions if self.hooks.answers else None
         around, recalls = self.hooks.around_compaction(), not rules.denies_tool(RECALL_TOOL)
         self.compaction = parts.compaction(startup, self.ask_beside, around, recalls=recalls)
-        config = self.hooks.around(self._config(self.compaction), reach)
+        config = self.hooks.around(self._config(), reach)
         self.agent = Agent(self.telemetry.around_calls(config))
         self.person.steer = self.agent.steer
         self.context = self._new_context(startup)
@@ -173,7 +173,7 @@ class Workbench:
         for watch in self._prefix_watches:
             watch.forget_tool(tool)
 
-    def _config(self, compaction: Compaction) -> LoopConfig:
+    def _config(self) -> LoopConfig:
         startup, session = self._startup, self.session
         config = config_of(
             AgentParts(
@@ -192,7 +192,7 @@ class Workbench:
                 hook_changes=self.hooks.changes_for(session.workspace),
                 jobs=self.jobs.own_jobs,
                 ledger=self.calls.ledger,
-                compaction=compaction,
+                compaction=self.compaction,
                 prefix_watch=self.prefix,
                 fallback=self.fallback,
                 authorize=self.judge.around(

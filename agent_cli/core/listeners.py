@@ -1,4 +1,4 @@
-"""The listeners of an agent: called in order, and unable to disturb a run."""
+"""The listeners of an agent, called in order and unable to disturb a run; events held for them."""
 
 from asyncio import CancelledError
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from inspect import (
 )
 
 from agent_cli.contracts.errors import AgentCliError
-from agent_cli.contracts.events import Event, EventSink
+from agent_cli.contracts.events import Event, EventSink, Notice
 from agent_cli.system.logger import logger, traceback_of
 
 _log = logger(__name__)
@@ -68,3 +68,29 @@ class Listeners:
             except BaseException as error:
                 ending = error
         return ending
+
+
+class HeldEvents:
+    """An event sink that holds its events back until `release`, while nobody can take them."""
+
+    def __init__(self, publish: EventSink) -> None:
+        """Hold events back; after `release` pass them to *publish*."""
+        self._publish = publish
+        self._early: list[Event] | None = []
+
+    def __call__(self, event: Event) -> None:
+        """Pass *event* on, or hold it back."""
+        if self._early is None:
+            self._publish(event)
+        else:
+            self._early.append(event)
+
+    def warn(self, text: str) -> None:
+        """Announce a warning."""
+        self(Notice("warning", text))
+
+    def release(self) -> None:
+        """Pass on the events held back, and every event from now on."""
+        early, self._early = self._early, None
+        for event in early or ():
+            self._publish(event)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from agent_cli.app import logs
-from agent_cli.app.jobs import Announcements
 from agent_cli.app.logs import LogSinks, configure, log_event
 from agent_cli.contracts import events
+from agent_cli.core.listeners import HeldEvents
 from agent_cli.settings.schema import LoggingSettings, LogSink, Settings
 from agent_cli.system import paths
 from agent_cli.system.logger import logger
@@ -120,7 +120,7 @@ def test_events_shown_to_the_user_are_logged(
 def test_events_are_logged_in_order_after_the_first_request_is_sent(start: Configure) -> None:
     """C17: the import of structlog for the first record must not delay the request."""
     start()
-    log = Announcements(log_event)
+    log = HeldEvents(log_event)
 
     log(events.Notice("info", "early"))
     before = paths.log_file().read_text()
