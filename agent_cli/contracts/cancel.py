@@ -1,17 +1,10 @@
 """One flag that stops a run: the model call, every tool, every hook."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
-from typing import Final, TypeVar
 
 from agent_cli.contracts.errors import Aborted
-
-# A person who answers by telephone notices no half second; each look reads the disk.
-_LOOK_S: Final = 0.5
-
-T = TypeVar("T")
-A = TypeVar("A")
 
 
 class CancelToken:
@@ -70,39 +63,3 @@ class CancelToken:
             raise
         finally:
             self._scopes.pop(limit, None)
-
-
-async def first_answer(dialog: Callable[[], Awaitable[T]], take: Callable[[], A | None]) -> T | A:
-    """Return what *dialog* does, or what *take* finds meanwhile: then the dialog is cancelled.
-
-    An answer that was taken counts, even if the dialog ends at the same moment.
-
-    Args:
-        dialog: Asks at the terminal.
-        take: Returns the answer from elsewhere, once; None while there is none.
-    """
-    stop, loop = CancelToken(), asyncio.get_running_loop()
-    found: list[A] = []
-
-    def look() -> None:
-        if stop.cancelled:
-            return
-        if (answer := take()) is not None:
-            found.append(answer)
-            stop.cancel()
-        else:
-            loop.call_later(_LOOK_S, look)
-
-    loop.call_later(_LOOK_S, look)
-    try:
-        async with stop.scope():
-            typed = await dialog()
-    except Aborted:
-        if not found:  # the run was stopped, not the question answered
-            raise
-    else:
-        if not found:
-            return typed
-    finally:
-        stop.cancel()  # no further look
-    return found[0]

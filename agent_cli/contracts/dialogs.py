@@ -1,9 +1,12 @@
 """Questions to the user from MCP servers, the model and the program, and the editor's documents."""
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, TypeVar
 
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import Aborted
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.wording import dollars
@@ -225,3 +228,47 @@ class Documents(Protocol):
             ToolError: It is unknown whether the file was written.
         """
         ...
+
+
+# A person who answers by telephone notices no half second; each look reads the disk.
+_LOOK_S: Final = 0.5
+_Typed = TypeVar("_Typed")
+_Taken = TypeVar("_Taken")
+
+
+async def first_answer(
+    dialog: Callable[[], Awaitable[_Typed]], take: Callable[[], _Taken | None]
+) -> _Typed | _Taken:
+    """Return what *dialog* does, or what *take* finds meanwhile: then the dialog is cancelled.
+
+    An answer that was taken counts, even if the dialog ends at the same moment.
+
+    Args:
+        dialog: Asks at the terminal.
+        take: Returns the answer from elsewhere, once; None while there is none.
+    """
+    stop, loop = CancelToken(), asyncio.get_running_loop()
+    found: list[_Taken] = []
+
+    def look() -> None:
+        if stop.cancelled:
+            return
+        if (answer := take()) is not None:
+            found.append(answer)
+            stop.cancel()
+        else:
+            loop.call_later(_LOOK_S, look)
+
+    loop.call_later(_LOOK_S, look)
+    try:
+        async with stop.scope():
+            typed = await dialog()
+    except Aborted:
+        if not found:  # the run was stopped, not the question answered
+            raise
+    else:
+        if not found:
+            return typed
+    finally:
+        stop.cancel()  # no further look
+    return found[0]

@@ -32,10 +32,13 @@ START_OVER: Final = "start over with a shorter message, or use a model with a la
 """Advice where a request is too large and nothing in it can be left out."""
 CHANGE_IT: Final = "change it, or start over"
 """Advice where the API refused a request. Where commands can be typed, both name them instead."""
+KEYS_URL: Final = "https://platform.claude.com/settings/keys"
+"""The page on which a user creates an API key."""
 Trouble: TypeAlias = Literal[
     "auth", "billing", "rate_limit", "overloaded", "server", "network", "disk", "guards"
 ]
 """A part of the world that failed, not the task: the same run may succeed later."""
+_NO_THREAD: Final = "can't start new thread"  # Python has no class for it
 _DISK: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS})
 
 
@@ -208,9 +211,3 @@ def shortage_of(error: Exception) -> str:
     if isinstance(error, RuntimeError) and str(error) == _NO_THREAD:
         return "no more threads can be started here: end some processes, or raise `ulimit -u`"
     return ""
-
-
-_NO_THREAD: Final = "can't start new thread"  # Python has no class for it
-
-KEYS_URL: Final = "https://platform.claude.com/settings/keys"
-"""The page on which a user creates an API key."""

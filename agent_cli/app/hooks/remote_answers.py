@@ -6,8 +6,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from agent_cli.app.startup import StartupContext
-from agent_cli.contracts.cancel import first_answer
-from agent_cli.contracts.dialogs import QUESTION_ID, Approved, Decision, Picked, Rejected
+from agent_cli.contracts.dialogs import (
+    QUESTION_ID,
+    Approved,
+    Decision,
+    Picked,
+    Rejected,
+    first_answer,
+)
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import Notice, ToolCall
 from agent_cli.contracts.permissions import PermissionsPort

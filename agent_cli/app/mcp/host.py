@@ -63,7 +63,7 @@ class ServerHost:
         self._startup = startup
         self._stream = stream
         self._model = model
-        self._check_account = check_budget
+        self._check_budget = check_budget
         self._agent = agent
         self._sessions = sessions
         self._directories = directories
@@ -77,7 +77,7 @@ class ServerHost:
             metered(self._stream, self._spent),
             model=lambda: self._model,
             allow=self._allow,
-            check_budget=self._check_budget,
+            check_budget=self._check_sampling,
         )
         return Host(
             elicit=self._elicit,
@@ -139,11 +139,11 @@ class ServerHost:
             raise ToolError("there is no user to ask whether the server may ask the model")
         return await self.dialogs.allow_sampling(request, model=self._model.id)
 
-    def _check_budget(self) -> None:
+    def _check_sampling(self) -> None:
         if not self._agent().conversation.prompts:
             # The cost is counted in the current prompt, so there must be one.
             raise ToolError("a server may ask the model only after the user's first prompt")
-        self._check_account()
+        self._check_budget()
 
     def _files_dir(self) -> Path:
         session_id = self._sessions().id

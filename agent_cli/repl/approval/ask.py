@@ -9,8 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias, TypeVar
 
-from agent_cli.contracts.cancel import first_answer
-from agent_cli.contracts.dialogs import Approved, Decision, Rejected, RemoteAnswersPort
+from agent_cli.contracts.dialogs import (
+    Approved,
+    Decision,
+    Rejected,
+    RemoteAnswersPort,
+    first_answer,
+)
 from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.contracts.events import EventSink, Notice, ToolCall
 from agent_cli.contracts.permissions import PermissionsPort
