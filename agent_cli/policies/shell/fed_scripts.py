@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Final
 from agent_cli.policies.shell.assignments import EXPANSIONS, Assignments, script_in
 from agent_cli.policies.shell.effects import is_known
 from agent_cli.policies.shell.foreign_code import commands_in, is_code, reads_code, started_by
-from agent_cli.policies.shell.readings import BEYOND, UNSEEN, Reading, pieces, readings, tails
+from agent_cli.policies.shell.readings import (
+    BEYOND,
+    UNSEEN,
+    WORDS_MAX,
+    Reading,
+    pieces,
+    readings,
+    tails,
+)
 from agent_cli.policies.shell.starters import (
     OPTION_OF_PROSE,
     OPTION_WITH_PROSE,
@@ -212,6 +220,9 @@ def _run_by_unknown_programs(seen: Sequence[Reading]) -> Iterator[Reading]:
         words = reading[:-1] if reading[-1:] == (None,) else reading
         if not words or words[1:] == whole[len(whole) - len(words) + 1 :]:
             continue  # The arguments were read already, from each word on.
+        if len(whole) == WORDS_MAX and words[:-1] == whole[1:]:
+            whole = words  # So were those of a long text, which a few are taken of at a time.
+            continue
         if started_at(words) is not None:
             whole = words
         elif words[0] is None or not is_known(words[0]):

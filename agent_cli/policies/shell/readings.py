@@ -80,7 +80,7 @@ _SHOW_NOTHING = frozenset(
 )
 _NAME = late_pattern(r"[A-Za-z][\w.+/-]*", re.ASCII)
 _DEPTH_MAX = 4
-_WORDS_MAX = 32  # Longer than a rule is.
+WORDS_MAX = 32  # of a long text, from each word on; longer than a rule is
 _TAKEN_WHOLE_MAX = 1_000  # The last of many may be the home directory.
 
 _COMMANDS = frozenset({"command", "declaration_command", "unset_command"})
@@ -193,7 +193,7 @@ def tails(words: Sequence[str | None]) -> Iterator[Reading]:
 
 def _taken(words: Sequence[str | None]) -> int:
     """Return the length to which a tail of *words* is cut."""
-    return len(words) if len(words) <= _TAKEN_WHOLE_MAX else _WORDS_MAX
+    return len(words) if len(words) <= _TAKEN_WHOLE_MAX else WORDS_MAX
 
 
 def _commands(tree: "Node") -> Iterator[Reading]:
@@ -289,12 +289,12 @@ def _started(words: Reading, depth: int) -> Iterator[Reading]:
         rest = words[at : at + most]
         name = rest[0]
         yield rest
-        if at < _WORDS_MAX and name and (name in _RUN_BY_THEMSELVES or has_commands(name)):
+        if at < WORDS_MAX and name and (name in _RUN_BY_THEMSELVES or has_commands(name)):
             yield from _run_by_itself(rest, depth)
         if base_name(head) in ADDS_ARGUMENTS:
             yield (*rest, None)
             starts = name and name not in _RUNS_FILES and base_name(name) in STARTERS
-            if starts and not any(map(_is_program, rest[1:_WORDS_MAX])):
+            if starts and not any(map(_is_program, rest[1:WORDS_MAX])):
                 yield UNSEEN
         if name in _RUNS_FILES and "".join(filter(None, rest[1:2])).startswith(_STDIN):
             yield UNSEEN
