@@ -38,6 +38,7 @@ _BLANK = late_pattern(r"\s")
 _NAME = late_pattern(r"[A-Za-z_]\w*", re.ASCII)
 _VALUE = late_pattern(r"\$(?:\{(\w+)(?:\[[^\]]*\])?\}|(\w+))", re.ASCII)
 _LIST = late_pattern(r"\"\$\{(\w+)\[@\]\}\"|\$\{(\w+)\[[@*]\]\}", re.ASCII)
+_MAKES_LOCAL = frozenset({"local", "declare", "typeset"})
 _TAKE_LISTS = frozenset({"command", "for_statement"})
 _SETS = late_pattern(r"\$\{(\w+):?=", re.ASCII)
 _NUMBER = late_pattern(r"\$(?:[#?$!]|\{#\w+(?:\[[@*]\])?\}|\(\s*seq(?:\s+-?\d+)+\s*\))")
@@ -69,7 +70,13 @@ class Assignments:
         self._words: dict[str, list[Node] | None] = {}
         self._emptied, self._is_whole = set[str](), dict[str, bool]()
         self._ranges: dict[str, Sequence[tuple[int, int]]] = {}
+        self._declared: dict[str, list[int]] = {}
+        self._functions: list[tuple[int, int]] = []
         for node in descendants(tree):
+            if node.type == "function_definition":
+                self._functions.append((node.start_byte, node.end_byte))
+            for name in _declared(node):
+                self._declared.setdefault(name, []).append(node.start_byte)
             for name, words in _assigned(node):
                 if not words:
                     self._emptied.add(name)
@@ -81,19 +88,27 @@ class Assignments:
 
     def texts(self, word: "Node", depth: int = 0) -> Sequence[str] | None:
         """Return the texts that *word* may stand for, quotes kept; None if they are not known."""
+        pieces = self.pieces(word, depth)
+        return ["".join(each) for each in product(*pieces)] if pieces else None
+
+    def pieces(self, word: "Node", depth: int = 0) -> Sequence[Sequence[str]]:
+        """Return the text of *word* before its first expansion, the values of that, and so on.
+
+        () if one is not known, or there are too many.
+        """
         pieces: list[Sequence[str]] = []
         at, text = word.start_byte, word.text or b""
         for node in outermost(word, EXPANSIONS):
             pieces.append([text[at - word.start_byte : node.start_byte - word.start_byte].decode()])
             if (values := self._texts_of(node, depth)) is None:
-                return None
+                return ()
             pieces.append(values)
             at = node.end_byte
         pieces.append([text[at - word.start_byte :].decode()])
         longest = sum(max(map(len, each)) for each in pieces)
         if prod(map(len, pieces)) > _TEXTS_MAX or longest > _CHARS_MAX:
-            return None
-        return ["".join(each) for each in product(*pieces)]
+            return ()
+        return pieces
 
     def is_assigned_at(self, expansion: "Node", depth: int = 0) -> bool:
         """Return whether *expansion* surely has one of the known values there, or is empty."""
@@ -133,8 +148,34 @@ class Assignments:
         found = _VALUE.fullmatch(written)
         if not found:
             return _FOLDER.fullmatch(written) is None
-        words = self._words.get(found[1] or found[2]) or ()
-        return (found[1] or found[2]) in self._emptied or any(map(_may_be_empty, words))
+        name = found[1] or found[2]
+        words = self._words.get(name) or ()
+        return (
+            name in self._emptied
+            or any(map(_may_be_empty, words))
+            or self._is_only_declared(name, words, expansion.start_byte)
+        )
+
+    def _is_only_declared(self, name: str, words: Sequence["Node"], at: int) -> bool:
+        """Return whether *name* may be a variable of a function that has no value yet, *at* there.
+
+        A function that is called from there has the same variable.
+        """
+        here = self._function_at(at)
+        for start in self._declared.get(name, ()):
+            function = self._function_at(start)
+            if function is None or here is None:
+                continue
+            if here != function or len(words) > _TEXTS_MAX:
+                return True
+            ranges = (_range_of(word, self._around) for word in words)
+            if not any(start < begin <= at < end for begin, end in filter(None, ranges)):
+                return True
+        return False
+
+    def _function_at(self, at: int) -> tuple[int, int] | None:
+        around = [each for each in self._functions if each[0] <= at < each[1]]
+        return around[-1] if around else None
 
     def _ranges_of(self, name: str, words: Sequence["Node"]) -> Sequence[tuple[int, int]]:
         if name not in self._ranges:
@@ -295,6 +336,12 @@ def _assigned(node: "Node") -> Iterator[tuple[str, "list[Node] | None"]]:
             yield from ((name, None) for name in _filled(node))
         case _:
             pass
+
+
+def _declared(node: "Node") -> Iterator[str]:
+    """Yield the variables that *node*, a `local` or its like, makes without a value."""
+    if node.type == "declaration_command" and source(node.children[0]) in _MAKES_LOCAL:
+        yield from (source(each) for each in node.children if each.type == "variable_name")
 
 
 def _assignment(node: "Node") -> tuple[str, "list[Node] | None"]:

@@ -5,12 +5,13 @@ By the text, and by the links of the workspace as they are before the script.
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, dropwhile, islice, pairwise, product, takewhile
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import Final
 
+from agent_cli.policies.shell.assignments import NEW
 from agent_cli.policies.shell.reach import matches
 from agent_cli.policies.shell.readings import Reading
 from agent_cli.policies.shell.words import has_glob
@@ -34,6 +35,7 @@ _OPTION_OF_FOLDER: Mapping[str, re.Pattern[str]] = MappingProxyType(
 )
 _CHANGE_FOLDER: Final = frozenset({"cd", "pushd"})
 _DELETERS: Final = frozenset({"rm"}) | REMOVES_TREES | FINDS
+_MOVERS: Final = frozenset({"mv", "cp"})
 _BEFORE_FOLDERS: Final = late_pattern(r"-(?:[HLPEXxs]+|O\d*)")
 # `find` then does more than to list, or a program takes its list.
 _FIND_ACTS: Final = late_pattern(r"-(?:delete|exec\w*|ok\w*|f?print\w+)")
@@ -42,6 +44,7 @@ _TAKES_LIST: Final = frozenset({"xargs", "parallel", "read", "mapfile", "readarr
 _TARGETS_MAX: Final = 2_000
 _LOOKS_MAX: Final = 10_000
 _PATTERNS_MAX: Final = 2
+_MOVES_MAX: Final = 4  # of a link that is moved, and moved again
 
 
 def is_vital(target: str | None, root: PurePath) -> bool:
@@ -51,7 +54,7 @@ def is_vital(target: str | None, root: PurePath) -> bool:
     path = PurePath(target)
     outside = target.startswith("~") or ".." in path.parts
     if path.is_absolute():
-        outside = root not in path.parents
+        outside |= root not in path.parents and not target.startswith(NEW)
     if outside or not path.parts:
         return True
     name = target.casefold()  # macOS takes .GIT for .git.
@@ -59,42 +62,19 @@ def is_vital(target: str | None, root: PurePath) -> bool:
 
 
 def is_elsewhere(commands: Sequence[tuple[str, Reading]], root: PurePath) -> bool:
-    """Return whether *commands*, names and arguments, may delete in folders that are not seen.
-
-    They change to one outside *root*, or start there, or a link of the workspace leads there.
-    """
+    """Return whether *commands*, names and arguments, change to a folder outside *root*."""
     return any(
-        _leaves(words, root) if name in _CHANGE_FOLDER else _starts_elsewhere(name, words, root)
+        _leaves(words, root)
+        if name in _CHANGE_FOLDER
+        else any(is_vital(each, root) for each in _entered(name, words))
         for name, words in commands
-    ) or _leads_out(commands, root)
-
-
-def _leaves(arguments: Reading, root: PurePath) -> bool:
-    """Return whether a `cd` with *arguments* may leave *root*."""
-    folders = [word for word in arguments if word is None or not word.startswith("-")]
-    return not folders or any(
-        each is None or (PurePath(each) not in (PurePath(), root) and is_vital(each, root))
-        for each in folders
     )
 
 
-def _starts_elsewhere(name: str, arguments: Reading, root: PurePath) -> bool:
-    """Return whether a wrapper starts its command in another folder: `env -C`, `sudo -D`."""
-    return name == "chroot" or any(is_vital(each, root) for each in _entered(name, arguments))
-
-
-def _entered(name: str, arguments: Reading) -> Iterator[str | None]:
-    """Yield the folders that a wrapper or `cd` with *arguments* may enter."""
-    if name in _CHANGE_FOLDER:
-        yield from arguments
-    elif option := _OPTION_OF_FOLDER.get(name):
-        for word, behind in pairwise((*arguments, None)):
-            if word is not None and (found := option.fullmatch(word)):
-                yield found[1] or behind
-
-
-def _leads_out(commands: Sequence[tuple[str, Reading]], root: PurePath) -> bool:
-    """Return whether a link leads from a folder in which *commands* delete to one outside."""
+def leads_out(commands: Sequence[tuple[str, Reading]], root: PurePath) -> bool:
+    """Return whether a path in which *commands* delete may lead outside *root*, by a link."""
+    if any(name == "chroot" for name, _ in commands):
+        return True
     is_list_taken = any(name in _TAKES_LIST for name, _ in commands)
     deletions = [
         _operands(*each)
@@ -106,8 +86,9 @@ def _leads_out(commands: Sequence[tuple[str, Reading]], root: PurePath) -> bool:
     entered, looks = [""], 0
     changes = [*dict.fromkeys(chain.from_iterable(_entered(*each) for each in commands))]
     made = [*chain.from_iterable(_links_out(*each, root) for each in commands)]
-    named = chain(*deletions, (f"{word}/" for word in changes if word))
-    if made and any(_is_behind(word, made, root) for word in named):
+    named = {*filter(None, chain.from_iterable(deletions))}
+    behind = chain(named, (f"{word}/" for word in changes if word))
+    if made and any(_is_behind(word, made, root) for word in behind):
         return True
     # Each `cd` may start at the root or where one before it led.
     for word in changes:
@@ -116,8 +97,8 @@ def _leads_out(commands: Sequence[tuple[str, Reading]], root: PurePath) -> bool:
         entered += [each for each in inner if os.path.isdir(f"{root}/{each}")]  # noqa: PTH112
         if (looks := looks + len(inner)) > _LOOKS_MAX:
             return True
-    words = {*chain.from_iterable(deletions)}
-    inside = {each for word in words if word and (each := _named_in(word, root))}
+    inside = {each for word in named if (each := _named_in(word, root))}
+    inside |= _before_moves(inside, commands, root)
     targets = {"".join(each) for each in islice(product(entered, inside), _TARGETS_MAX)}
     if len(targets) == _TARGETS_MAX or any(map(_has_many_patterns, targets)):
         return True
@@ -127,6 +108,25 @@ def _leads_out(commands: Sequence[tuple[str, Reading]], root: PurePath) -> bool:
     return max(len(paths) - _LOOKS_MAX, len(folders) - _TARGETS_MAX) >= 0 or any(
         not real_path(each).is_relative_to(root) for each in folders
     )
+
+
+def _leaves(arguments: Reading, root: PurePath) -> bool:
+    """Return whether a `cd` with *arguments* may leave *root*."""
+    folders = [word for word in arguments if word is None or not word.startswith("-")]
+    return not folders or any(
+        each is None or (PurePath(each) not in (PurePath(), root) and is_vital(each, root))
+        for each in folders
+    )
+
+
+def _entered(name: str, arguments: Reading) -> Iterator[str | None]:
+    """Yield the folders that a wrapper or `cd` with *arguments* may enter."""
+    if name in _CHANGE_FOLDER:
+        yield from arguments
+    elif option := _OPTION_OF_FOLDER.get(name):
+        for word, behind in pairwise((*arguments, None)):
+            if word is not None and (found := option.fullmatch(word)):
+                yield found[1] or behind
 
 
 def _named_in(target: str, root: PurePath) -> str:
@@ -143,8 +143,7 @@ def _named_in(target: str, root: PurePath) -> str:
 
 def _within(target: str, root: PurePath) -> str:
     """Return *target* as a path from *root* on, if it names one in it by the whole path."""
-    path = PurePath(target)
-    if root not in path.parents:
+    if not target.startswith("/") or root not in (path := PurePath(target)).parents:
         return target
     return str(path.relative_to(root)) + ("/" if target.endswith(("/", "/.")) else "")
 
@@ -152,15 +151,17 @@ def _within(target: str, root: PurePath) -> str:
 def _operands(name: str, arguments: Reading) -> Reading:
     """Return what a deleter may delete: of `find`, the folders that it searches."""
     if name not in FINDS:
-        return arguments
+        end = arguments.index("--") if "--" in arguments else len(arguments)
+        # What begins like an option is a name there.
+        behind = (f"./{each}" if each and each[0] == "-" else each for each in arguments[end:])
+        return (*arguments[:end], *behind)
     rest = dropwhile(lambda word: _BEFORE_FOLDERS.fullmatch(word or ""), arguments)
     return tuple(takewhile(lambda word: not (word or "").startswith(("-", "(", "!")), rest))
 
 
 def _links_out(name: str, arguments: Reading, root: PurePath) -> Iterator[str]:
     """Yield the links that `ln` with *arguments* may make to a folder outside *root*."""
-    operands = [word for word in arguments if word and not word.startswith("-")]
-    if name != "ln" or not operands:
+    if name != "ln" or not (operands := _names(arguments)):
         return
     *targets, link = operands if len(operands) > 1 else (*operands, ".")
     for target in targets:
@@ -170,6 +171,37 @@ def _links_out(name: str, arguments: Reading, root: PurePath) -> Iterator[str]:
             leads_to = target if target.startswith(("/", "~")) else leads_to
             if is_vital(leads_to, root) and PurePath(leads_to) not in (PurePath(), root):
                 yield os.path.normpath(_within(place, root))
+
+
+def _names(arguments: Reading) -> Sequence[str]:
+    return [word for word in arguments if word and not word.startswith("-")]
+
+
+def _before_moves(
+    paths: Iterable[str], commands: Sequence[tuple[str, Reading]], root: PurePath
+) -> set[str]:
+    """Return where what *paths* name lay before `mv`, or `cp`, brought it there."""
+    origins: dict[str, list[str]] = {}
+    for name, arguments in commands:
+        if name in _MOVERS and (operands := _names(arguments)):
+            *moved, target = (os.path.normpath(_within(word, root)) for word in operands)
+            for each in moved:
+                origins.setdefault(target, []).append(each)
+                origins.setdefault(f"{target}/{PurePath(each).name}", []).append(each)
+    found, new = set[str](), {*paths} if origins else set[str]()
+    for _ in range(_MOVES_MAX):
+        each_before = chain.from_iterable(_renamed(path, origins) for path in new)
+        new = {*islice(each_before, _TARGETS_MAX)} - found
+        found |= new
+    return found
+
+
+def _renamed(path: str, origins: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Yield *path* with what begins it replaced by each of its *origins*."""
+    path = path.removeprefix("./")
+    for place, before in origins.items():
+        if path.startswith(f"{place}/"):
+            yield from (each + path[len(place) :] for each in before)
 
 
 def _is_behind(word: str | None, links: Sequence[str], root: PurePath) -> bool:

@@ -7,7 +7,13 @@ from pathlib import Path, PurePath
 from types import MappingProxyType
 
 from agent_cli.policies.shell.data_losses import lost_by_request
-from agent_cli.policies.shell.deleted_folders import FINDS, REMOVES_TREES, is_elsewhere, is_vital
+from agent_cli.policies.shell.deleted_folders import (
+    FINDS,
+    REMOVES_TREES,
+    is_elsewhere,
+    is_vital,
+    leads_out,
+)
 from agent_cli.policies.shell.effects import listed_effect
 from agent_cli.policies.shell.losses import lost_by_subcommand, takes_try_back
 from agent_cli.policies.shell.readings import BEYOND, Reading, written_commands
@@ -39,6 +45,7 @@ _EVERYTHING = r"\./?|:/|\*"
 _DEVICE = r"/dev/(?:(?:sd|hd|vd|xvd|nvme|mmcblk|r?disk|md)\w+|mapper/\S+)"
 _IS_DEVICE = late_pattern(_DEVICE)
 _WRITES_DEVICE = late_pattern(rf">\|?\s*{_DEVICE}")
+_UNLINKS = frozenset({"rm", "unlink", "shred"})
 _COPIES = frozenset({"cp", "mv", "tee", "install"})
 # An argument that makes a git command behind it irreversible.
 _GIT_LOSSES = tuple(
@@ -98,15 +105,21 @@ def destructions(readings: Iterable[Reading], root: PurePath, script: str = "") 
     """Return descriptions of what *readings*, those of *script*, would destroy or publish."""
     is_fed = feeds_xargs(script)
     seen = [*readings]
-    commands = [*_named(seen)]
-    moved = bool(_MOVES.search(script)) or is_elsewhere(commands, root)
+    commands = [*dict.fromkeys(_named(seen))]
+    by_link = leads_out(commands, root)
+    moved = by_link or bool(_MOVES.search(script)) or is_elsewhere(commands, root)
     if not moved:
         searches = (("find", *words) for name, words in commands if name in FINDS)
         chosen = dict(chain.from_iterable(removals(each, root) for each in searches))
         chosen |= listed_removals(seen, root) if is_fed else {}
         seen = [chosen.get(each, each) for each in seen]
-        commands = [*_named(seen)]
-    found = [_destruction(name, words, root, moved=moved) for name, words in commands]
+        commands = [*dict.fromkeys(_named(seen))]
+    found = [
+        _removal(name, words, root, moved=moved, by_link=by_link)
+        if name == "rm" or name in REMOVES_TREES
+        else _destruction(name, words, root, moved=moved)
+        for name, words in commands
+    ]
     reads = any(name == "read" for name, _ in commands)
     removes_list = any(
         (name in _RUN_FOR_EACH and _removes_each(words))
@@ -164,7 +177,7 @@ def written_losses(script: str) -> list[str]:
     found = [
         f"rm {target} deletes every file of a folder"
         for words in scripts
-        for target in dropwhile(_is_no_remover, words)
+        for target in dropwhile(lambda word: base_name(word) not in _UNLINKS, words)
         if EVERY_NAME.fullmatch(target)
     ]
     for words in scripts:
@@ -178,15 +191,8 @@ def written_losses(script: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _is_no_remover(word: str) -> bool:
-    return base_name(word) not in ("rm", "unlink", "shred")
-
-
 def _destruction(name: str, arguments: Reading, root: PurePath, *, moved: bool) -> str | None:
     words = [word for word in arguments if word is not None]
-    if name == "rm" or name in REMOVES_TREES:
-        options = () if name == "rm" else ("-r",)
-        return _removal((*options, *arguments), root, moved=moved)
     if name in FINDS:
         return lost_by_find(arguments, root, moved=moved)
     if _INTERPRETER.fullmatch(name) and any(map(_deletes_what_it_lists, words)):
@@ -212,17 +218,25 @@ def _destruction(name: str, arguments: Reading, root: PurePath, *, moved: bool) 
     return None
 
 
-def _removal(arguments: Reading, root: PurePath, *, moved: bool) -> str | None:
-    """Return why `rm` with *arguments* is dangerous; *moved* if the folder is uncertain."""
+def _removal(
+    name: str, arguments: Reading, root: PurePath, *, moved: bool, by_link: bool
+) -> str | None:
+    """Return why `rm` or its like, *name*, with *arguments* is dangerous.
+
+    With *moved*, the folder is uncertain, which an absolute path does not depend on; *by_link*,
+    a path may lead elsewhere than its text says.
+    """
     end = arguments.index("--") if "--" in arguments else len(arguments)
     options = [word for word in arguments[:end] if word and word.startswith("-")]
-    recursive = any(
+    recursive = name != "rm" or any(
         option.startswith("--r") or (option[1:2] != "-" and {"r", "R"} & set(option))
         for option in options
     )
-    targets = [word for word in arguments[:end] if word is None or not word.startswith("-")]
-    targets += arguments[end + 1 :]
-    if recursive and any(each is None or moved or is_vital(each, root) for each in targets):
+    named = (word for word in arguments[:end] if word is None or not word.startswith("-"))
+    if recursive and any(
+        each is None or by_link or is_vital(each, root) or (moved and each[0] != "/")
+        for each in chain(named, arguments[end + 1 :])
+    ):
         return "deletes folders that are unclear or outside the workspace"
     return None
 

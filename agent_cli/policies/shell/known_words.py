@@ -5,20 +5,21 @@ Where a word may stand for something else, it is left as it is: the script is th
 
 import os.path
 import re
-from collections.abc import Mapping, Sequence
-from itertools import product
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, product
 from math import prod
 from typing import TYPE_CHECKING
 
-from agent_cli.policies.shell.assignments import EXPANSIONS, NEW, Assignments
+from agent_cli.policies.shell.assignments import EXPANSIONS, NEW, Assignments, script_in
 from agent_cli.policies.shell.braces import TooManyWords, unbraced
+from agent_cli.policies.shell.starters import is_shell
 from agent_cli.policies.shell.syntax import descendants, outermost, source, syntax_tree
 from agent_cli.system.loading import late_pattern
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_NEW_HERE = "./new-in-tmp"
 _QUOTED = late_pattern(r"\"([^\"'\\]*)\"|'([^\"'\\]*)'")
 _PLAIN = late_pattern(r"[\w./+@%,=:*?{}-]+", re.ASCII)
 _OF_TEMPORARY = late_pattern(r"/tmp(?=/|$)")
@@ -29,12 +30,15 @@ MAY_RUN_ELSEWHERE = late_pattern(r"[;\n(`!]|\|\||(?<![&<>])&(?![&>])")
 """What may be in a script whose commands do not surely run one after the other, by `&&`."""
 # With one of them, a variable may get another value, or its value be split elsewhere.
 _SETS_UNSEEN = late_pattern(
-    r"\b(?:IFS|eval|source|coproc|let|unset|trap|alias|shopt|builtin|command|enable|exec|local"
-    r"|declare|typeset|read|mapfile|readarray|getopts|select)\b|(?:^|[;&|(\s])\.\s|\(\(|\bwait\s+-"
+    r"\b(?:IFS|eval|source|coproc|let|unset|trap|alias|shopt|builtin|command|enable|exec"
+    r"|read|mapfile|readarray|getopts|select)\b|(?:^|[;&|(\s])\.\s|\(\(|\bwait\s+-"
     r"|\{\w+\}[<>]|\$\{[^}={]*=|\]:?=|\bprintf\s+(?![\"']?[\w%\\]|[\"']\s)|\b(?:OLD)?PWD\+?="
     r"|\$\{?(?:_|REPLY|DIRSTACK|BASH\w*|FUNCNAME|OLDPWD)\b"
 )
 _WORDS = frozenset({"word", "string", "raw_string", "concatenation"}) | EXPANSIONS
+_DECLARES = frozenset({"declare", "typeset", "local", "export", "readonly"})
+# Names, and options that change no value.
+_PLAIN_DECLARATION = late_pattern(r"\w+|-[afgrxp]+", re.ASCII)
 _PROGRAM = late_pattern(r"[\w./+\[-]+", re.ASCII)
 # Functions of these names would answer otherwise.
 _ANSWER = frozenset({"pwd", "mktemp", "seq"})
@@ -49,9 +53,13 @@ _ON_TEST_DATABASE = late_pattern(
 )
 _DOES_NOTHING = ":"
 _SIGNAL = late_pattern(r"EXIT|(?:SIG)?(?:INT|TERM|HUP|QUIT)|0|1|2|3|15")
-_EXPANDED_AT_ONCE = late_pattern(r"\\[^\"]|[`]|\$\(")
+_EXPANDED_AT_ONCE = late_pattern(r"\\[^\"]|[`#]|\$\(")  # a comment hides values
+_RUNS_TEXT = late_pattern(r"\b(?:eval|trap)\b")
+_RUNS_SCRIPT = late_pattern(r"-[a-zA-Z]*c")
+_MARK = late_pattern(r"[\"'\\$`]")
 _TEXT = late_pattern(r"[^'\"\\$`]*\s[^'\"\\$`]*")
 _COMBINATIONS_MAX = 200
+_ALL_HERE = frozenset({"*", "./*"})
 # An empty word is a name of no file for them.
 _IGNORE_EMPTY = frozenset({"rm", "rmdir"})
 
@@ -68,9 +76,11 @@ def with_known_words(script: str, *, own_temporary: bool) -> Sequence[str]:
     # Of a longer script there would be none; looking through a million characters takes long.
     if len(script) > _ALL_CHARS_MAX or _MATCHES_HIDDEN.search(script):
         return ()
-    tree = syntax_tree(_with_traps_run(script))
-    script = source(tree)
+    script, composed = _with_texts_run(script)
+    tree = syntax_tree(script)
     known = Assignments(tree, {"PWD": ["."]}) if _sets_nothing_unseen(tree, script) else None
+    if not all(_is_plain(node, known) for node in _expansions(tree, composed)):
+        return ()
     is_sequence = known is not None and not (
         MAY_RUN_ELSEWHERE.search(script) or _MOVES_UNSEEN.search(script)
     )
@@ -87,6 +97,8 @@ def with_known_words(script: str, *, own_temporary: bool) -> Sequence[str]:
         for word in node.children_by_field_name("argument"):
             texts = _texts(word, known, needs_text=needs, own_temporary=own_temporary)
             texts = place.after(node, texts) if is_folder and is_sequence else texts
+            if not needs and is_sequence and source(word) in _ALL_HERE:
+                texts = place.all_files() or texts
             if texts and None not in texts and texts != [source(word)]:
                 changes.append((word, [each or "" for each in texts]))
     # Words that stand for the same texts change together: mostly, they are one variable.
@@ -100,37 +112,58 @@ def with_known_words(script: str, *, own_temporary: bool) -> Sequence[str]:
     ]
 
 
-def _with_traps_run(script: str) -> str:
-    """Return *script* with what its traps run in their place."""
-    if "trap" not in script:
-        return script
+def _with_texts_run(script: str) -> tuple[str, Sequence[tuple[int, int]]]:
+    """Return *script* with what `eval` and its traps run in their place.
+
+    And from where to where, in bytes, texts stand there in which values are put in before they are
+    read.
+    """
+    if not _RUNS_TEXT.search(script):
+        return script, ()
     tree = syntax_tree(script)
-    text, at, pieces = tree.text or b"", 0, list[bytes]()
+    text, at, whole = tree.text or b"", 0, b""
+    composed: list[tuple[int, int]] = []
     for node in descendants(tree):
-        if node.type == "command" and (run := _run_by_trap(node)):
-            pieces += [text[at : node.start_byte], run.encode()]
-            at = node.end_byte
-    return b"".join([*pieces, text[at:]]).decode()
+        if node.type == "command" and node.start_byte >= at and (run := _run_in_place(node)):
+            whole += text[at : node.start_byte]
+            start, at = len(whole), node.end_byte
+            whole += run.encode()
+            if node.children[1].type == "string":
+                composed.append((start, len(whole)))
+    return (whole + text[at:]).decode(), composed
 
 
-def _run_by_trap(command: "Node") -> str:
-    """Return what *command*, a `trap`, has run at the end or by a signal; "" if that is unclear."""
-    name = command.child_by_field_name("name")
-    words = command.children_by_field_name("argument")
-    if name is None or source(name) != "trap" or len(words) < 2:
-        return ""
-    run, *signals = map(source, words)
-    if not all(map(_SIGNAL.fullmatch, signals)):
-        return ""
-    if words[0].type == "word":
-        return run if run.isidentifier() else ""  # a function
-    text = run[1:-1]
-    if words[0].type == "string" and not _EXPANDED_AT_ONCE.search(run):
+def _run_in_place(command: "Node") -> str:
+    """Return what *command* has run: an `eval`, or a `trap` at the end or by a signal; else ""."""
+    name, *words = map(source, command.children)
+    match name:
+        case "eval" if len(words) == 1:
+            is_later = False
+        case "trap" if len(words) > 1 and all(map(_SIGNAL.fullmatch, words[1:])):
+            is_later = True
+        case _:
+            return ""
+    if words[0].isidentifier():
+        return words[0] if is_later else ""  # a function
+    text, kind = words[0][1:-1], command.children[1].type
+    if kind == "string" and not _EXPANDED_AT_ONCE.search(text):
         # Around values that are put in at once.
         text = text.replace('\\"', '"').replace("'", '"')
-    elif words[0].type != "raw_string":
+    elif kind != "raw_string":
         return ""
     return f"{{ {text}\n}}" if text.strip() and not syntax_tree(text).has_error else ""
+
+
+def _expansions(tree: "Node", ranges: Sequence[tuple[int, int]]) -> Iterator["Node"]:
+    for node in descendants(tree) if ranges else ():
+        if node.type in EXPANSIONS and any(start <= node.start_byte < end for start, end in ranges):
+            yield node
+
+
+def _is_plain(expansion: "Node", known: Assignments | None) -> bool:
+    """Return whether each value of *expansion* is a word, and no part of a script."""
+    texts = (known.texts(expansion) if known else None) or ["$"]
+    return all(_PLAIN.fullmatch(_without_quotes(each).replace(NEW, ".")) for each in texts)
 
 
 def _sets_nothing_unseen(tree: "Node", script: str) -> bool:
@@ -142,11 +175,13 @@ def _sets_nothing_unseen(tree: "Node", script: str) -> bool:
         match node.type:
             case "command" if name is not None and not _PROGRAM.fullmatch(source(name)):
                 return False
+            case "command" if not _DECLARES.isdisjoint(map(source, node.children)):
+                return False  # behind `time`, or a value for the command alone
             case "function_definition" if name is not None and source(name) in _ANSWER:
                 return False
             case "declaration_command":
                 words = (each for each in node.named_children if each.type in _WORDS)
-                if not all(_PROGRAM.fullmatch(source(each)) for each in words):
+                if not all(_PLAIN_DECLARATION.fullmatch(source(each)) for each in words):
                     return False
             case _:
                 pass
@@ -168,12 +203,16 @@ class _Place:
             parent = parent.parent
         in_pipe = parent is not None and parent.type == "pipeline"
         is_alone = is_alone and " " not in (text or "")
-        if not text or in_pipe or not is_alone or text.startswith(("/", "'", _NEW_HERE)):
+        if not text or in_pipe or not is_alone or text.startswith(("/", "'")):
             self._folder = ".."
             return texts
         folder = self._before if text == "-" else os.path.normpath(f"{self._folder}/{text}")
         self._folder, self._before = folder, self._folder
         return [folder]
+
+    def all_files(self) -> Sequence[str]:
+        """Return the pattern of all files there; () in the first folder, and in an unknown one."""
+        return [f"'{self._folder}/*'"] if self._folder[0] != "." else ()
 
 
 def _changed(
@@ -194,6 +233,8 @@ def _texts(
     word: "Node", known: Assignments | None, *, needs_text: bool, own_temporary: bool
 ) -> Sequence[str | None]:
     """Return the texts that may stand in a script for *word*, for an array all of it in one."""
+    if _is_script(word):
+        return _scripts(word, known, own_temporary=own_temporary)
     elements = known.elements(word) if known else ()
     if not elements:
         values = _values(word, known, needs_text=needs_text)
@@ -206,6 +247,45 @@ def _texts(
     ]
     known_ones = [texts[0] for texts in of_each if len(texts) == 1 and texts[0] is not None]
     return [" ".join(known_ones)] if len(known_ones) == len(elements) else []
+
+
+def _is_script(word: "Node") -> bool:
+    """Return whether *word* is what a shell gets behind `-c`."""
+    command, before = word.parent, word.prev_sibling
+    if command is None or before is None or word.type not in ("string", "raw_string"):
+        return False
+    name = command.child_by_field_name("name")
+    return (
+        _RUNS_SCRIPT.fullmatch(source(before)) is not None
+        and name is not None
+        and is_shell(source(name))
+    )
+
+
+def _scripts(
+    word: "Node", known: Assignments | None, *, own_temporary: bool
+) -> Sequence[str | None]:
+    """Return the scripts, as words, that *word* may be for a shell, with words that these know."""
+    expansions = [*outermost(word, EXPANSIONS)] if word.type == "string" else []
+    texts: Sequence[str] = [script_in(source(word))]
+    if expansions:
+        texts = _composed(word, expansions, known) if known else ()
+    inside = (with_known_words(each, own_temporary=own_temporary) or [each] for each in texts)
+    return [*map(shlex.quote, chain.from_iterable(inside))]
+
+
+def _composed(word: "Node", expansions: Sequence["Node"], known: Assignments) -> Sequence[str]:
+    """Return the scripts that *word*, in double quotes, may be with values for its *expansions*."""
+    pieces: list[Sequence[str]] = []
+    for at, texts in enumerate(known.pieces(word)):
+        if at % 2 == 0:
+            pieces.append([script_in(f'"{each}"') for each in texts])
+            continue
+        expansion, values = expansions[at // 2], [*map(_without_quotes, texts)]
+        if not known.is_assigned_at(expansion) or any(map(_MARK.search, values)):
+            return ()
+        pieces.append([*values, ""] if known.may_be_empty(expansion) else values)
+    return ["".join(each)[1:-1] for each in product(*pieces)] if pieces else ()
 
 
 def _values(word: "Node", known: Assignments | None, *, needs_text: bool) -> Sequence[str]:
@@ -224,17 +304,20 @@ def _values(word: "Node", known: Assignments | None, *, needs_text: bool) -> Seq
         for each in expansions:
             written = written.replace(source(each), "")
         texts = [*texts, written] if texts else ()
-    return [_QUOTED.sub(lambda found: found[1] or found[2] or "", each) for each in texts]
+    return [*map(_without_quotes, texts)]
+
+
+def _without_quotes(text: str) -> str:
+    return _QUOTED.sub(lambda found: found[1] or found[2] or "", text)
 
 
 def _known(text: str, *, own_temporary: bool, is_string: bool) -> str | None:
     """Return the word *text* as it is put in a script; None if what it stands for is not known."""
-    text = text.replace(NEW, _NEW_HERE)
-    if is_string and _TEXT.fullmatch(text):
+    if is_string and (not text or _TEXT.fullmatch(text)):
         return f"'{text}'"  # such as the script of `sh -c`
-    if own_temporary:
-        text = _OF_TEMPORARY.sub(_NEW_HERE, text, count=1) if text.startswith("/tmp") else text
-    if not _PLAIN.fullmatch(text.replace(_NEW_HERE, ".")):
+    if own_temporary and not text.startswith(NEW):
+        text = _OF_TEMPORARY.sub(NEW, text, count=1) if text.startswith("/tmp") else text
+    if not _PLAIN.fullmatch(text.replace(NEW, ".")):
         return None
     try:
         words = [*unbraced(text, words_max=_WORDS_OF_BRACES_MAX)]
