@@ -51,7 +51,7 @@ _COPIES = frozenset({"cp", "mv", "tee", "install"})
 _GIT_LOSSES = tuple(
     (subcommand, late_pattern(argument))
     for subcommand, argument in (
-        ("reset", r"--h(?:a(?:rd?)?)?"),
+        ("reset", r"--h(?:a(?:rd?)?)?|--me\w*"),
         ("checkout", rf"{_FORCE}|{_EVERYTHING}"),
         ("switch", rf"{_FORCE}|--di.*"),
         ("branch", r"-\w*D\w*"),

@@ -18,7 +18,7 @@ from agent_cli.system.loading import late_pattern
 _CONTAINER_LOSSES: Final = (
     *("prune", "push", "volume rm", "compose down -v", "compose down --volumes", "system reset"),
     *("swarm leave --force", "swarm leave -f", "manifest push", "machine rm", "machine reset"),
-    *("stack rm", "service rm", "secret rm", "config rm"),
+    *("stack rm", "service rm", "secret rm", "config rm", "rm -v", "rm -fv", "rm -vf", "rm -fsv"),
 )
 _SCALED_TO_NONE: Final = ("scale --replicas=0", "scale --replicas 0")
 _SQLX: Final = ("sqlx database drop", "sqlx database reset")
@@ -49,16 +49,14 @@ _LOSSES: Final[Mapping[str, Sequence[Sequence[str]]]] = MappingProxyType(
             ("semantic-release goreleaser", ("",)),
             ("crontab", ("-r",)),
             ("killall5 dropdb dropuser lvremove vgremove pvremove", ("",)),
-            ("lvreduce vgreduce luksformat", ("",)),
+            ("lvreduce vgreduce luksformat trash-empty", ("",)),
             ("mysqladmin", ("drop",)),
-            ("docker-compose podman-compose", ("down -v", "down --volumes")),
+            ("docker-compose podman-compose", ("down -v", "down --volumes", "rm -v", "rm -fsv")),
             ("systemctl", ("poweroff", "reboot", "halt", "kexec")),
             ("loginctl", ("terminate-user", "kill-user")),
             ("cryptsetup", ("luksErase", "erase", "luksFormat", "reencrypt")),
-            ("mdadm", ("--zero-superblock",)),
-            ("nvme", ("format", "sanitize")),
             ("hdparm", ("--security-erase", "--security-erase-enhanced")),
-            ("keytool", ("-delete",)),
+            ("mdadm keytool", ("--zero-superblock", "-delete")),
             ("userdel deluser", ("-r", "--remove", "--remove-home", "--remove-all-files")),
             ("prisma", ("migrate reset", "db push --force-reset", "db push --accept-data-loss")),
             ("supabase", ("db reset",)),
@@ -85,10 +83,12 @@ _LOSSES: Final[Mapping[str, Sequence[Sequence[str]]]] = MappingProxyType(
             ("wal-g wal-e pgbackrest barman pg_probackup", ("backup-fetch", "restore", "recover")),
             ("xtrabackup mariabackup mariadb-backup", ("--copy-back", "--move-back")),
             ("rethinkdb", ("restore --force",)),
-            ("hg", ("strip",)),
-            ("wsl", ("--unregister",)),
+            ("hg", ("strip", "update --clean", "update -C", "revert --no-backup", "purge")),
+            ("svn p4", ("revert", "cleanup --remove-unversioned")),
+            ("wsl limactl", ("--unregister", "factory-reset")),
             ("pg_dropcluster pg_resetwal pg_archivecleanup diskpart kafka-delete-records", ("",)),
-            ("lvconvert", ("--merge",)),
+            ("nvme lvconvert", ("format", "sanitize", "--merge")),
+            ("drizzle-kit convex", ("push --force", "import --replace-all")),
             ("wp drush bench", ("db reset", "site empty", "site:install", "reinstall")),
         )
         for program in programs.split()

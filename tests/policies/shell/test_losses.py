@@ -882,6 +882,46 @@ def test_deleting_in_the_sandboxs_own_tmp_is_left_to_the_rules(
     assert asks(script)
 
 
+@each_row(
+    ("script", "is_asked"),
+    [
+        ("hg update --clean", True),
+        ("hg update -C", True),
+        ("hg revert --all --no-backup", True),
+        ("hg purge --all", True),
+        ("svn revert -R .", True),
+        ("svn cleanup --remove-unversioned", True),
+        ("p4 revert //...", True),
+        ("git reset --merge HEAD~3", True),
+        ("docker rm -fv $(docker ps -aq)", True),
+        ("docker compose rm -fsv", True),
+        ("bunx drizzle-kit push --force", True),
+        ("npx convex import --replace-all x.zip", True),
+        ("limactl factory-reset default", True),
+        ("trash-empty", True),
+        ("deno eval \"Deno.removeSync('/home/u', {recursive: true})\"", True),
+        ("node -e \"require('fs-extra').emptyDirSync('/srv/x')\"", True),
+        ("Rscript -e 'unlink(\"~\", recursive=TRUE)'", True),
+        ("hg update", False),
+        ("hg revert a.py", False),
+        ("svn update", False),
+        ("git reset --mixed HEAD~1", False),
+        ("docker rm -f web", False),
+        ("docker run --rm -v $PWD:/x alpine ls", False),
+        ("docker compose rm -f", False),
+        ("npx drizzle-kit push", False),
+        ("node -e \"require('fs-extra').emptyDirSync('dist')\"", False),
+        ("python -c \"import os; os.remove('/tmp/x')\"", False),
+        ("Rscript -e 'unlink(\"build\", recursive=TRUE)'", False),
+    ],
+)
+def test_discarding_work_volumes_or_folders_by_other_programs_asks(
+    script: str, *, is_asked: bool
+) -> None:
+    """Threat 19: other systems than git, containers with their volumes, code of other languages."""
+    assert asks(script) is is_asked
+
+
 @pytest.mark.parametrize(
     "script",
     [
