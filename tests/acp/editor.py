@@ -1,4 +1,4 @@
-"""An editor for tests: the official client library around `agent-cli acp` as a child process.
+"""An editor for tests: the official client library, served in this process or by `agent-cli acp`.
 
 Every message of both directions is validated. The library forgives much (it drops unknown members
 and replaces invalid ones), so a message counts as valid only if the library's parsed form,
@@ -18,7 +18,12 @@ from acp import schema
 from acp.client.connection import ClientSideConnection
 from acp.connection import StreamDirection, StreamEvent
 from pydantic import BaseModel, TypeAdapter, ValidationError
+from pytest import MonkeyPatch
 
+from agent_cli.acp.process import StandardStreams
+from agent_cli.acp.server import AcpServer
+from agent_cli.app.arguments import parse_arguments
+from agent_cli.app.served import EditorProgram
 from tests.e2e.program import AGENT_CLI, environment
 from tests.forked import PipedProgram, start
 from tests.messages_api import FakeMessagesApi
@@ -215,34 +220,74 @@ def fault_of(model: Any, value: Any) -> str:
 @asynccontextmanager
 async def editor(
     api: FakeMessagesApi | None, *arguments: str, **more: str | None
+) -> AsyncGenerator[Editor]:
+    """Serve an editor in this process, in half the time; its messages must all be valid.
+
+    Args:
+        api: The server.
+        arguments: Options before `acp`.
+        more: Additional environment variables; None unsets one.
+    """
+    (for_agent, to_agent), (for_editor, to_editor) = os.pipe(), os.pipe()
+    with MonkeyPatch.context() as patch:
+        variables = environment(api, more)
+        for name in os.environ.keys() - variables.keys():
+            patch.delenv(name)
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        program = EditorProgram(parse_arguments([*arguments, "acp"]))
+
+        async def serve() -> None:
+            await AcpServer(program, StandardStreams(for_agent, to_editor)).serve()
+            os.close(for_agent)
+            os.close(to_editor)
+
+        with program.logging():
+            async with asyncio.TaskGroup() as group:
+                group.create_task(serve())
+                async with _connected(to_agent, for_editor) as client:
+                    yield client
+
+
+@asynccontextmanager
+async def editor_of_program(
+    api: FakeMessagesApi | None, *arguments: str, **more: str | None
 ) -> AsyncGenerator[tuple[Editor, PipedProgram]]:
-    """Start `agent-cli acp` and connect an editor to it; its messages must all be valid."""
-    client = Editor()
+    """Start `agent-cli acp` and connect an editor to it, as `editor` does."""
     with start(AGENT_CLI, *arguments, "acp", environment=environment(api, more)) as program:
-        loop = asyncio.get_running_loop()
-        reader = asyncio.StreamReader(limit=2**26)
-        reading, _ = await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(os.dup(program.stdout.fileno()))
-        )
-        writing, protocol = await loop.connect_write_pipe(
-            asyncio.streams.FlowControlMixin, os.fdopen(os.dup(program.stdin.fileno()), "w")
-        )
+        pipes = os.dup(program.stdin.fileno()), os.dup(program.stdout.fileno())
         program.stdin.close()
-        writer = asyncio.StreamWriter(writing, protocol, reader, loop)
-        library_client: Any = client  # it has the methods that these tests need, not all
-        client.agent = ClientSideConnection(
-            library_client, writer, reader, use_unstable_protocol=True, observers=[client.observe]
-        )
-        client.leave = writing.abort
-        try:
+        async with _connected(*pipes) as client:
             yield client, program
-        finally:
-            await client.agent.close()
-            if not writing.is_closing():
-                writing.abort()
-            reading.close()
-            await asyncio.sleep(0)  # the transports close in the next round of the loop
-            await asyncio.to_thread(program.wait, LIMIT_S)
+        await asyncio.to_thread(program.wait, LIMIT_S)
+
+
+@asynccontextmanager
+async def _connected(to_agent: int, from_agent: int) -> AsyncGenerator[Editor]:
+    """Connect an editor to the ends of two pipes, which are closed at the end."""
+    client = Editor()
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=2**26)
+    reading, _ = await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(from_agent)
+    )
+    writing, protocol = await loop.connect_write_pipe(
+        asyncio.streams.FlowControlMixin, os.fdopen(to_agent, "w")
+    )
+    writer = asyncio.StreamWriter(writing, protocol, reader, loop)
+    library_client: Any = client  # it has the methods that these tests need, not all
+    client.agent = ClientSideConnection(
+        library_client, writer, reader, use_unstable_protocol=True, observers=[client.observe]
+    )
+    client.leave = writing.abort
+    try:
+        yield client
+    finally:
+        await client.agent.close()
+        if not writing.is_closing():
+            writing.abort()
+        reading.close()
+        await asyncio.sleep(0)  # the transports close in the next round of the loop
     assert client.faults == []
 
 

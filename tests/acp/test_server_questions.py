@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
 from acp import schema
 
 from tests.acp.editor import Editor, editor
@@ -27,17 +26,15 @@ async def result_of(
     *,
     capabilities: schema.ClientCapabilities | None = None,
     forms: tuple[dict[str, Any], ...] = (),
-    permissions: tuple[str, ...] = (),
 ) -> tuple[str, Editor]:
     """Return the result of a server's tool while its user answers so."""
     call = reply(tool_use(f"mcp__full__{tool}", {}))
-    async with opened(call, reply("4"), reply("ok"), capabilities=capabilities) as (
+    async with opened(call, reply("ok"), capabilities=capabilities) as (
         api,
         client,
         id,
     ):
         client.forms.extend(forms)
-        client.permissions.extend(permissions)
         await client.say(id, "go")
         return text_of(results_in(api.requests[-1].body)[0]), client
 
@@ -61,10 +58,7 @@ async def opened(
     """Yield the API, an editor, and the id of a session with the server."""
     async with (
         FakeMessagesApi(*script) as api,
-        editor(api, "--allow", "mcp__full__*", AGENT_CLI_MCP__FIRST_PROMPT_WAIT_S="60") as (
-            client,
-            _,
-        ),
+        editor(api, "--allow", "mcp__full__*", AGENT_CLI_MCP__FIRST_PROMPT_WAIT_S="60") as client,
     ):
         await client.agent.initialize(protocol_version=1, client_capabilities=capabilities)
         server = schema.McpServerStdio(
@@ -104,11 +98,12 @@ async def test_invalid_form_value_is_asked_for_again() -> None:
     assert "count" in client.questions[1]["message"]
 
 
-@pytest.mark.parametrize("action", ["decline", "cancel"])
-async def test_declined_or_cancelled_form_is_reported_to_the_server(action: str) -> None:
-    result, _ = await result_of("ask", capabilities=ALL, forms=({"action": action},))
+async def test_declined_or_cancelled_form_is_reported_to_the_server() -> None:
+    forms = ({"action": "decline"}, {"action": "cancel"})
 
-    assert result == f"{action}: None"
+    results = await results_of("ask", capabilities=ALL, forms=forms)
+
+    assert results == ["decline: None", "cancel: None"]
 
 
 async def test_url_request_of_a_server_is_shown_if_the_client_supports_urls() -> None:
@@ -120,18 +115,24 @@ async def test_url_request_of_a_server_is_shown_if_the_client_supports_urls() ->
     assert client.questions[0]["url"] == "https://pay.example/1"
 
 
-@pytest.mark.parametrize("tool", ["ask", "ask_to_visit"])
-async def test_questions_of_a_server_are_declined_if_the_client_has_no_forms(tool: str) -> None:
-    result, client = await result_of(tool)
+async def test_questions_of_a_server_are_declined_if_the_client_has_no_forms() -> None:
+    calls = [reply(tool_use(f"mcp__full__{tool}", {})) for tool in ("ask", "ask_to_visit")]
+    async with opened(*calls, reply("ok"), capabilities=None) as (api, client, id):
+        await client.say(id, "go")
 
-    assert result.startswith("decline")
-    assert "declined" in client.text()
+        results = [text_of(results_in(request.body)[0]) for request in api.requests[1:]]
+        assert [each.partition(":")[0] for each in results] == ["decline", "decline"]
+        assert "has a question, declined" in client.text()
+        assert "wants you to visit a page, declined" in client.text()
 
 
-@pytest.mark.parametrize(("answer", "words"), [("once", "4"), ("no", "")])
-async def test_sampling_by_a_server_needs_the_users_permission(answer: str, words: str) -> None:
-    result, client = await result_of("think", permissions=(answer,))
+async def test_sampling_by_a_server_needs_the_users_permission() -> None:
+    call = reply(tool_use("mcp__full__think", {}))
+    async with opened(call, reply("4"), call, reply("ok"), capabilities=None) as (api, client, id):
+        client.permissions += ["once", "no"]
+        await client.say(id, "go")
 
-    assert "2 + 2?" in client.asked[0]["toolCall"]["content"][0]["content"]["text"]
-    assert words in result
-    assert (": 4" in result) == (answer == "once")
+        shown = [str(question["toolCall"]["content"][0]) for question in client.asked]
+        allowed, refused = (text_of(results_in(each.body)[0]) for each in api.requests[2:])
+        assert ["2 + 2?" in each for each in shown] == [True, True]
+        assert (": 4" in allowed, ": 4" in refused) == (True, False)

@@ -18,7 +18,7 @@ import pytest
 from acp.exceptions import RequestError
 
 from agent_cli.trust.store import TrustStore
-from tests.acp.editor import editor
+from tests.acp.editor import editor_of_program
 from tests.e2e.program import AGENT_CLI, agent_cli, environment
 from tests.hooks.test_scripts import bash, command, hooks, script
 from tests.mcp_server.test_server import serving
@@ -80,7 +80,7 @@ def _terminal(api: FakeMessagesApi) -> object:
 
 def _acp(api: FakeMessagesApi) -> object:
     async def prompt() -> object:
-        async with editor(api) as (client, _):
+        async with editor_of_program(api) as (client, _):
             client.permissions.extend(["reject_once"] * len(WORDS) ** 2)
             try:
                 await client.say(await client.open(), "go")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acp.editor import editor
+from tests.acp.editor import editor_of_program
 from tests.e2e.program import AGENT_CLI, agent_cli, environment
 from tests.e2e.test_hostile_repository import hostile, trap, was_called
 from tests.forked import start
@@ -57,7 +57,7 @@ def _serve(api: FakeMessagesApi) -> str:
 
 def _acp(api: FakeMessagesApi) -> str:
     async def prompt() -> str:
-        async with editor(api) as (client, _):
+        async with editor_of_program(api) as (client, _):
             await client.say(await client.open(), "hi")
             return str(client.updates)
 

@@ -9,7 +9,7 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.session_store import SessionStore
 from agent_cli.session_store.history import NEVER_ANSWERED
 from agent_cli.system.paths import sessions_dir
-from tests.acp.editor import editor
+from tests.acp.editor import editor_of_program
 from tests.e2e.program import agent_cli, in_terminal, results_in, text_of
 from tests.e2e.test_person import PLAN, QUESTION
 from tests.fakes import calls, says
@@ -110,7 +110,7 @@ async def test_editor_that_loads_the_session_gets_the_open_question(
 ) -> None:
     id = left_open(call)
     async with FakeMessagesApi(reply("Thanks."), reply("Done.")) as api:
-        async with editor(api) as (client, _):
+        async with editor_of_program(api) as (client, _):
             await client.agent.initialize(protocol_version=1)
             await client.agent.load_session(cwd=str(Path.cwd()), session_id=id)
             client.permissions.append("0" if call is QUESTION else "auto-edit")

@@ -13,7 +13,7 @@ from opentelemetry.context import attach, detach
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
 from agent_cli.system import paths
-from tests.acp.editor import editor
+from tests.acp.editor import editor_of_program
 from tests.e2e.program import AGENT_CLI, environment
 from tests.fakes import LIMIT_S
 from tests.forked import arguments_of
@@ -82,7 +82,10 @@ async def test_trace_of_an_editor_continues_to_an_mcp_server() -> None:
     with receiving() as receiver:
         async with (
             FakeMessagesApi(reply(CALL), reply("Done.")) as api,
-            editor(api, "--permission-mode", "yolo", **receiver.variables) as (client, _),
+            editor_of_program(api, "--permission-mode", "yolo", **receiver.variables) as (
+                client,
+                _,
+            ),
         ):
             session = await client.open()
             prompt: Any = client.agent.prompt  # further arguments become `_meta`
