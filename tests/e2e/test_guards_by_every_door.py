@@ -21,7 +21,7 @@ from agent_cli.trust.store import TrustStore
 from tests.acp.editor import editor_of_program
 from tests.e2e.program import AGENT_CLI, agent_cli, environment
 from tests.hooks.test_scripts import bash, command, hooks, script
-from tests.mcp_server.test_server import serving
+from tests.mcp_server.test_server import serving_program
 from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
 from tests.repl.terminal import Terminal
 from tests.trust.test_guards import (
@@ -93,7 +93,7 @@ def _acp(api: FakeMessagesApi) -> object:
 
 def _serve(api: FakeMessagesApi) -> object:
     async def ask() -> object:
-        async with serving(api) as client:
+        async with serving_program(api) as client:
             return str(await client.call_tool("ask", {"prompt": "go"}))
 
     return asyncio.run(ask())

@@ -11,7 +11,7 @@ from tests.acp.editor import editor_of_program
 from tests.e2e.program import AGENT_CLI, agent_cli, environment
 from tests.e2e.test_hostile_repository import hostile, trap, was_called
 from tests.forked import start
-from tests.mcp_server.test_server import called, serving
+from tests.mcp_server.test_server import called, serving_program
 from tests.messages_api import FakeMessagesApi, reply, serve_in_thread
 from tests.repl.terminal import Terminal
 
@@ -49,7 +49,7 @@ def _library(api: FakeMessagesApi) -> str:
 
 def _serve(api: FakeMessagesApi) -> str:
     async def ask() -> str:
-        async with serving(api) as client:
+        async with serving_program(api) as client:
             return str(await called(client, "ask", prompt="hi"))
 
     return asyncio.run(ask())

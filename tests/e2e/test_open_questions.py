@@ -13,7 +13,7 @@ from tests.acp.editor import editor_of_program
 from tests.e2e.program import agent_cli, in_terminal, results_in, text_of
 from tests.e2e.test_person import PLAN, QUESTION
 from tests.fakes import calls, says
-from tests.mcp_server.test_server import User, called, serving
+from tests.mcp_server.test_server import User, called, serving_program
 from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
 from tests.messages_api.script import Payload
 
@@ -128,7 +128,7 @@ async def test_mcp_client_is_not_asked_to_allow_a_question(
     id = left_open(call)
     user = User(True)
     async with FakeMessagesApi(reply("Thanks."), reply("Done.")) as api:
-        async with serving(api, user=user) as client:
+        async with serving_program(api, user=user) as client:
             await called(client, "reply", session=id, prompt="go on")
 
         assert user.asked == []

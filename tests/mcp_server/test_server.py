@@ -1,4 +1,4 @@
-"""The agent as an MCP server, with the SDK's own client against the real program."""
+"""The agent as an MCP server, with the SDK's own client."""
 
 import asyncio
 import json
@@ -16,6 +16,8 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp_types import ElicitRequestParams, ElicitResult, ErrorData
 
+from agent_cli.app.arguments import parse_arguments
+from agent_cli.app.served import ServedProgram
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.events import AgentEnd
 from agent_cli.contracts.listings import SessionInfo
@@ -66,6 +68,22 @@ class User:
 
 @asynccontextmanager
 async def serving(
+    api: FakeMessagesApi, *arguments: str, user: User | None = None, **options: Any
+) -> AsyncGenerator[Client]:
+    """Yield a client of our server, which serves the current folder in this process."""
+    callback = user.answer if user else None
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment(api, {}).items():
+            patch.setenv(name, value)
+        program = ServedProgram(parse_arguments([*arguments, "mcp", "serve"]))
+        server = make_server(program)
+        with program.logging():
+            async with Client(server, elicitation_callback=callback, **options) as client:
+                yield client
+
+
+@asynccontextmanager
+async def serving_program(
     api: FakeMessagesApi, *arguments: str, user: User | None = None, **options: Any
 ) -> AsyncGenerator[Client]:
     """Yield a client of `agent-cli mcp serve` in the current folder."""
@@ -494,7 +512,7 @@ async def test_client_disconnect_ends_the_running_command() -> None:
     marker = f"sleep 1007.{os.getpid():07}"
     async with (
         FakeMessagesApi(reply(tool_use("bash", {"command": f"touch begun; {marker}"}))) as api,
-        serving(api, "--permission-mode", "yolo") as client,
+        serving_program(api, "--permission-mode", "yolo") as client,
         asyncio.TaskGroup() as group,
     ):
         call = group.create_task(client.call_tool("ask", {"prompt": "run"}))
