@@ -33,6 +33,7 @@ import tempfile
 import termios
 import threading
 from collections.abc import (
+    Callable,
     Collection,
     Iterable,
     Iterator,
@@ -43,7 +44,7 @@ from collections.abc import (
     Set,
 )
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn, TypeAlias
 
 from pydantic import BaseModel
 
@@ -85,6 +86,11 @@ ON_FIRST_USE = (
     "truststore",
 )
 
+
+Replace: TypeAlias = Callable[[object, str, object], None]
+"""Replaces an attribute, as `setattr`."""
+Tried: TypeAlias = tuple[str, Path | None, bool]
+"""A sandbox: its state and program, and whether it has a network."""
 
 # `make coverage`: the launcher starts without site-packages and without an environment.
 COUNTED = """
@@ -166,16 +172,21 @@ def import_everything() -> None:
         isinstance(value, kind)
     # What a fork reads of each module is a page to copy.
     note_imports()
-    # On a busy machine most servers of the tests take longer than that, and the forks would prepare
-    # commands that never come: a third of their time.
-    preparations._REPLY_IS_LATE_S = LATE_S  # type: ignore[misc]
-    facts._GIT_LIMIT_S = GIT_LIMIT_S  # type: ignore[misc]
-    preparations._REMOVAL_LIMIT_S = REMOVAL_LIMIT_S  # type: ignore[misc]
-    # Most forks run no command, and the first one starts the launcher, too.
-    setattr(launching.Launcher, "start", lambda _self: None)  # noqa: B010 - for mypy, too
+    allow_for_tests(setattr)
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+def allow_for_tests(replace: Replace) -> None:
+    """Have programs prepare less, and wait longer than on a machine that is not busy."""
+    # On a busy machine most servers of the tests take longer than that, and the programs would
+    # prepare commands that never come: a third of their time.
+    replace(preparations, "_REPLY_IS_LATE_S", LATE_S)
+    replace(facts, "_GIT_LIMIT_S", GIT_LIMIT_S)
+    replace(preparations, "_REMOVAL_LIMIT_S", REMOVAL_LIMIT_S)
+    # Most programs run no command, and the first one starts the launcher, too.
+    replace(launching.Launcher, "start", lambda _self: None)
 
 
 def use_large_pages() -> None:
@@ -198,7 +209,19 @@ def try_sandboxes() -> None:
 
     A try takes a fifth of a run. Only what holds here is known: the forks try anything else.
     """
-    held = set[tuple[str, Path | None, bool]]()
+    remember_sandboxes(setattr, set())
+    with tempfile.TemporaryDirectory() as folder:
+        home, root = Path(folder), Path(folder, "workspace")
+        root.mkdir()
+        policy = SandboxPolicy([root], home=home, own=[], is_secret=is_secret)
+        sandbox = Sandbox(lambda: policy, mode="auto", state_dir=home / "state")
+        sandbox.probe()
+        sandbox.close()
+    tempfile.tempdir = None  # each fork has its own
+
+
+def remember_sandboxes(replace: Replace, held: set[Tried]) -> None:
+    """Have the sandboxes in *held* not tried again, and those that hold added to it."""
     really_try = Sandbox._fault
 
     def fault(self: Sandbox, backend: Backend) -> str:
@@ -210,15 +233,7 @@ def try_sandboxes() -> None:
             held.add(key)
         return reason
 
-    Sandbox._fault = fault  # type: ignore[method-assign]
-    with tempfile.TemporaryDirectory() as folder:
-        home, root = Path(folder), Path(folder, "workspace")
-        root.mkdir()
-        policy = SandboxPolicy([root], home=home, own=[], is_secret=is_secret)
-        sandbox = Sandbox(lambda: policy, mode="auto", state_dir=home / "state")
-        sandbox.probe()
-        sandbox.close()
-    tempfile.tempdir = None  # each fork has its own
+    replace(Sandbox, "_fault", fault)
 
 
 def _models(base: type[BaseModel] = BaseModel) -> Iterator[type[BaseModel]]:

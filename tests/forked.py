@@ -198,6 +198,16 @@ def importer_pids() -> set[int]:
     return {each.pid for each in _importers}
 
 
+def needs_an_interpreter(environment: Mapping[str, str]) -> bool:
+    """Return whether *environment* has variables that only a new interpreter would read."""
+
+    def of(variables: Mapping[str, str]) -> dict[str, str]:
+        names = {name for name in variables if name.startswith(READ_AT_START)} - {"PYTHONPATH"}
+        return {name: variables[name] for name in names}
+
+    return of(environment) != of(os.environ)
+
+
 def _read_to_end(stream: IO[str]) -> str:
     return "" if stream.closed else stream.read()
 
@@ -212,7 +222,7 @@ def _order(
     in_terminal: bool = False,
 ) -> tuple[int, int]:
     """Return the program's process id, and a descriptor that will yield its exit code."""
-    fresh = fresh or _needs_an_interpreter(environment)
+    fresh = fresh or needs_an_interpreter(environment)
     if fresh and command[0].endswith(".py"):
         command = [sys.executable, *command]
     order = Order([*command], {**environment}, str(folder or Path.cwd()), in_terminal, fresh)
@@ -239,14 +249,6 @@ def _ask_server(message: bytes, descriptors: Sequence[int]) -> int:
             server.close()
             raise RuntimeError("the fork server ended; stderr tells why") from error
     return int(pid)
-
-
-def _needs_an_interpreter(environment: Mapping[str, str]) -> bool:
-    def of(variables: Mapping[str, str]) -> dict[str, str]:
-        names = {name for name in variables if name.startswith(READ_AT_START)} - {"PYTHONPATH"}
-        return {name: variables[name] for name in names}
-
-    return of(environment) != of(os.environ)
 
 
 @functools.cache

@@ -24,6 +24,7 @@ from agent_cli.acp.process import StandardStreams
 from agent_cli.acp.server import AcpServer
 from agent_cli.app.arguments import parse_arguments
 from agent_cli.app.served import EditorProgram
+from tests.called import set_environment
 from tests.e2e.program import AGENT_CLI, environment
 from tests.forked import PipedProgram, start
 from tests.messages_api import FakeMessagesApi
@@ -230,11 +231,7 @@ async def editor(
     """
     (for_agent, to_agent), (for_editor, to_editor) = os.pipe(), os.pipe()
     with MonkeyPatch.context() as patch:
-        variables = environment(api, more)
-        for name in os.environ.keys() - variables.keys():
-            patch.delenv(name)
-        for name, value in variables.items():
-            patch.setenv(name, value)
+        set_environment(patch, environment(api, more))
         program = EditorProgram(parse_arguments([*arguments, "acp"]))
 
         async def serve() -> None:

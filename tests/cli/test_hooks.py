@@ -6,6 +6,7 @@ from pathlib import Path
 
 from agent_cli.contracts.timeline import Json
 from tests.e2e.program import agent_cli
+from tests.messages_api import serve_in_thread
 
 
 def claude_settings(**events: Json) -> None:
@@ -70,7 +71,8 @@ def test_hooks_import_prints_claude_codes_hooks_as_toml() -> None:
 def test_doctor_names_a_hook_program_that_cannot_run() -> None:
     claude_settings(PreToolUse=guard("./gone.sh"))
 
-    run = agent_cli("doctor")
+    with serve_in_thread() as api:
+        run = agent_cli("doctor", api=api)
 
     assert "1 active (guards: 1)" in run.stdout
     assert "PreToolUse ./gone.sh: there is no" in run.stdout

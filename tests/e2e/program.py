@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.called import call, can_call
 from tests.forked import PipedProgram, start
 from tests.messages_api import FakeMessagesApi
 from tests.messages_api.script import Payload
@@ -54,7 +55,7 @@ def agent_cli(
     script: str = "",
     **more: str | None,
 ) -> Finished:
-    """Run the program to its end.
+    """Run the program to its end, if possible as a call in this process: see tests/called.py.
 
     Args:
         arguments: The command line.
@@ -63,8 +64,21 @@ def agent_cli(
         script: Piped input instead: one prompt a line.
         more: Additional environment variables; None unsets one.
     """
-    arguments = (*arguments, *(("--prompts-from", "-") if script else ()))
-    return _run(arguments, environment(api, more), stdin or script, fresh=False)
+    if can_call(variables := environment(api, more)):
+        return Finished(*call(_words(arguments, script), variables, stdin or script))
+    return forked_agent_cli(*arguments, api=api, stdin=stdin, script=script, **more)
+
+
+def forked_agent_cli(
+    *arguments: str,
+    api: FakeMessagesApi | None = None,
+    stdin: str = "",
+    script: str = "",
+    **more: str | None,
+) -> Finished:
+    """Run the program to its end in a process of its own."""
+    variables = environment(api, more)
+    return _run(_words(arguments, script), variables, stdin or script, fresh=False)
 
 
 def new_agent_cli(
@@ -72,6 +86,10 @@ def new_agent_cli(
 ) -> Finished:
     """Run it in a new interpreter, which takes two seconds more: see tests/forked.py."""
     return _run(arguments, environment(api, more), stdin, fresh=True)
+
+
+def _words(arguments: Sequence[str], script: str) -> list[str]:
+    return [*arguments, *(("--prompts-from", "-") if script else ())]
 
 
 def _run(

@@ -19,7 +19,7 @@ from tests.e2e.program import (
 from tests.forked import arguments_of
 from tests.mcp_client.conftest import RAW_SERVER, SDK_SERVER
 from tests.messages_api import reply, serve_in_thread, tool_use
-from tests.waiting import wait_until
+from tests.waiting import GROWING_LIMITS_S, wait_until
 
 BAD = {"command": "sh", "args": ["-c", "echo the disk is full >&2; exit 3"]}
 
@@ -118,25 +118,32 @@ def test_search_for_tools_neither_names_nor_finds_those_that_a_rule_denies(
     assert "denies this call" in text_of(result)
 
 
-def test_run_without_a_hanging_or_required_server_says_so() -> None:
+def test_run_without_a_hanging_or_required_server_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """`-p` waits once for all servers and names the late ones; a required one ends it unpaid."""
     hanging = {"command": sys.executable, "args": ["-I", "-S", RAW_SERVER, '{"hang": true}']}
     raw = {"command": sys.executable, "args": ["-I", "-S", RAW_SERVER, "{}"]}
     needed = {**hanging, "required": True, "startup_timeout_s": 1}
-    short = {"AGENT_CLI_MCP__HEADLESS_WAIT_S": "4"}
-    with serve_in_thread(reply("Hi.")) as api:
-        run = agent_cli("-p", "hi", *configured(one=raw, hung=hanging, two=raw), api=api, **short)
-        refused = agent_cli("-p", "hi", *configured(one=raw, needed=needed), api=api)
+    servers = configured(one=raw, hung=hanging, two=raw)
+    with serve_in_thread(answer=lambda _request: reply("Hi.")) as api:
+        limits_s = iter(GROWING_LIMITS_S)
+        while True:  # until the other two start within the limit
+            limit_s = next(limits_s)
+            monkeypatch.setattr("agent_cli.app.mcp.servers._SILENT_WAIT_S", 0.75 * limit_s)
+            limit = {"AGENT_CLI_MCP__HEADLESS_WAIT_S": str(limit_s)}
+            run = agent_cli("-p", "hi", *servers, api=api, **limit)
+            if "one" not in run.stderr and "two" not in run.stderr:
+                break
         requests = len(api.requests)
+        refused = agent_cli("-p", "hi", *configured(one=raw, needed=needed), api=api)
 
     offered = {tool["name"] for tool in api.requests[-1].body["tools"]}
     assert (run.code, run.stdout) == (0, "Hi.\n")
     assert run.stderr.splitlines() == [
-        "waiting for MCP servers still starting: hung (4 s at most, mcp.headless_wait_s)",
-        "MCP servers still starting after 4 s, used from the next request on: hung",
+        f"waiting for MCP servers still starting: hung ({limit_s} s at most, mcp.headless_wait_s)",
+        f"MCP servers still starting after {limit_s} s, used from the next request on: hung",
     ]
     assert {"mcp__one__reply", "mcp__two__reply"} <= offered
-    assert (refused.code, refused.stdout, requests) == (1, "", 1)
+    assert (refused.code, refused.stdout, len(api.requests)) == (1, "", requests)
     assert "MCP server 'needed' is required, and not there: " in refused.stderr
 
 

@@ -12,8 +12,8 @@ import pytest
 from agent_cli.system.paths import private_dir, state_dir
 from agent_cli.system.temporary_files import temporary_name
 from tests.e2e.program import (
-    agent_cli,
     finished,
+    forked_agent_cli,
     in_terminal,
     processes_with,
     started,
@@ -93,7 +93,7 @@ def test_killed_run_leaves_no_process_and_no_file_in_the_workspace(
         assert bool(list(temporary.iterdir())) == (number == signal.SIGKILL)
 
         # A run with an answer at once is over before its own sandbox is.
-        agent_cli("-p", "go", api=api, TMPDIR=str(temporary))
+        forked_agent_cli("-p", "go", api=api, TMPDIR=str(temporary))
         assert list(temporary.iterdir()) == []
 
 
@@ -140,7 +140,7 @@ def test_exited_session_leaves_no_process(server: str) -> None:
 def test_end_of_input_leaves_no_process(server: str) -> None:
     """A closed pipe counts as leaving: exit code 0, no server left."""
     with serve_in_thread(reply("Hi.")) as api:
-        ended = agent_cli(*YOLO, api=api, script="hi\n")
+        ended = forked_agent_cli(*YOLO, api=api, script="hi\n")
 
     assert (ended.code, ended.stdout) == (0, "Hi.\n")
     assert not processes_with(server)

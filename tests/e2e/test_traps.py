@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.program import (
     AGENT_CLI,
     KEY,
-    agent_cli,
+    forked_agent_cli,
     in_terminal,
     new_agent_cli,
     results_in,
@@ -21,7 +21,8 @@ from tests.messages_api import reply, serve_in_thread, tool_use
 COMMANDS = (
     ("--version",),
     ("--help",),
-    ("doctor",),
+    # Looked at closer below, where strace is there.
+    *([] if shutil.which("strace") else [("doctor",)]),
     ("config", "show", "--origin"),
     ("trust",),
     ("sessions", "list"),
@@ -113,7 +114,7 @@ def test_bash_command_finds_programs_on_the_users_path(traps: Path) -> None:
     with serve_in_thread(
         reply(tool_use("bash", {"command": "greet > said.txt"})), reply("Done.")
     ) as api:
-        agent_cli(
+        forked_agent_cli(
             *("-p", "greet", "--permission-mode", "yolo"),
             api=api,
             PATH=f"{Path('own').resolve()}:{os.environ['PATH']}",

@@ -30,6 +30,7 @@ from agent_cli.session_store import SessionStore
 from agent_cli.system.paths import sessions_dir
 from agent_cli.undo.stopped_calls import why_missing
 from tests.app.agents.test_agents import Script, program
+from tests.called import set_environment
 from tests.e2e.program import AGENT_CLI, environment, processes_with, results_in, text_of
 from tests.forked import arguments_of, start
 from tests.messages_api import (
@@ -73,8 +74,7 @@ async def serving(
     """Yield a client of our server, which serves the current folder in this process."""
     callback = user.answer if user else None
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in environment(api, {}).items():
-            patch.setenv(name, value)
+        set_environment(patch, environment(api, {}))
         program = ServedProgram(parse_arguments([*arguments, "mcp", "serve"]))
         server = make_server(program)
         with program.logging():

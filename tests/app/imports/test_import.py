@@ -79,7 +79,7 @@ GEMINI: dict[str, object] = {
     "settings.json": {
         "vimMode": True,
         "tools": {"allowed": ["run_shell_command(git status)", "magic"]},
-        "mcpServers": {"g": {"httpUrl": "https://g.io"}},
+        "mcpServers": {"g": {"httpUrl": "https://127.0.0.1:9"}},
     },
     "commands/plan/week.toml": 'description = "Plan"\nprompt = "Plan {{args}}"\n',
     "commands/run.toml": 'prompt = "!{ls}"\n',

@@ -22,10 +22,11 @@ from agent_cli.mcp_client.config import ServerConfig, ServerProblem
 from agent_cli.mcp_client.entries import read_config_file
 from agent_cli.mcp_client.user_servers import local_file, user_file
 from agent_cli.trust.store import TrustStore
-from tests.e2e.program import AGENT_CLI, agent_cli, environment
+from tests.e2e.program import AGENT_CLI, agent_cli, environment, forked_agent_cli
 from tests.forked import arguments_of
 from tests.mcp_client.conftest import RAW_SERVER, SDK_SERVER
 from tests.mcp_client.sign_in_server import sign_in_server
+from tests.messages_api import serve_in_thread
 from tests.repl.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ def test_control_characters_in_a_server_name_are_escaped(words: tuple[str, ...])
     """Threat 7: a stranger's file may name the servers; a token is not shown."""
     hostile_server()
 
-    ran = agent_cli(*words, TOKEN_OF_MINE="CANARY-token")
+    with serve_in_thread() as api:
+        ran = agent_cli(*words, api=api, TOKEN_OF_MINE="CANARY-token")
 
     said = ran.stdout + ran.stderr
     assert "evil\\x1b[2J" in said
@@ -350,7 +352,8 @@ def test_server_is_added_as_pages_for_other_programs_write_it(
 
 def test_client_secret_without_a_terminal_names_the_variable() -> None:
     """It was an internal error."""
-    ran = agent_cli("mcp", "add", "a", "--client-id", "i", "--client-secret", "https://x")
+    words = ("mcp", "add", "a", "--client-id", "i", "--client-secret", "https://x")
+    ran = forked_agent_cli(*words)
 
     assert ran.code == 2
     assert ran.stderr.endswith("the client secret is empty: type it, or set MCP_CLIENT_SECRET\n")
