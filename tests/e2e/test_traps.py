@@ -164,6 +164,7 @@ def test_session_goes_on_when_the_current_directory_is_deleted(
         it.until(lambda: not here.exists())
         it.send("list\r")
         it.until("It is gone.")
+        it.until_prompt()
         it.send("/search gone\r")
         it.until("type to filter")
 
