@@ -1,5 +1,7 @@
 """A test of a whole table fails with each of its rows."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.tables import each_row
@@ -27,3 +29,30 @@ def test_row_of_one_value_is_that_value() -> None:
         assert isinstance(words, tuple)
 
     is_tuple()
+
+
+@each_row("number", [1, 2])
+@each_row("factor", [10, 20])
+async def test_rows_of_two_tables_are_combined_and_share_the_fixtures_of_a_test(
+    tmp_path: Path, factor: int, number: int
+) -> None:
+    """Also of an asynchronous test: each combination is judged, in the folder of the first."""
+    with (tmp_path / "seen").open("a") as file:
+        file.write(f"{number * factor} ")
+
+    if (number, factor) == (2, 20):
+        assert (tmp_path / "seen").read_text() == "10 20 20 40 "
+
+
+def test_row_that_ends_in_an_error_is_named_too() -> None:
+    """By its id, if it has one."""
+
+    @each_row("number", [1, 0], ids=["one", "none"])
+    def divides(number: int) -> None:
+        assert 1 / number
+
+    with pytest.raises(ExceptionGroup) as found:
+        divides()
+
+    [error] = found.value.exceptions
+    assert (type(error), error.__notes__) == (ZeroDivisionError, ["row: none"])

@@ -7,6 +7,7 @@ import pytest
 
 from agent_cli.attachments.attachments import Attachments
 from agent_cli.attachments.files import FILE_CHARS_MAX, FILES_MAX
+from tests.tables import each_row
 
 
 async def sent(text: str, *, data: str = "", refused: str = "") -> tuple[list[str], list[str]]:
@@ -34,7 +35,7 @@ async def test_file_named_in_a_prompt_is_attached_once() -> None:
     assert told == ["attached @src/app.py: 2 lines"]
 
 
-@pytest.mark.parametrize("lines", ["#L2-L3", "#L2-3", "#2-3", ":2-3", "#L2:3"])
+@each_row("lines", ["#L2-L3", "#L2-3", "#2-3", ":2-3", "#L2:3"])
 async def test_lines_named_behind_a_file_are_attached(lines: str) -> None:
     """Editors and other agents write them so, and the name without them is no file."""
     Path("app.py").write_text("one\ntwo\nthree\nfour\n")
@@ -48,7 +49,7 @@ async def test_lines_named_behind_a_file_are_attached(lines: str) -> None:
     assert told == ["attached @app.py: lines 2-3"]
 
 
-@pytest.mark.parametrize("line", ["#L2", "#2", ":2", ":2:9", ":3-2", ":0-2"])
+@each_row("line", ["#L2", "#2", ":2", ":2:9", ":3-2", ":0-2"])
 async def test_single_line_named_behind_a_file_attaches_the_file(line: str) -> None:
     """As compilers print it: the line says where to look."""
     Path("app.py").write_text("one\ntwo\n")
@@ -97,7 +98,7 @@ async def test_name_that_ends_like_lines_is_the_file_of_that_name() -> None:
     assert (await sent("see @a:1-2"))[1] == ["attached @a:1-2: 1 line"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "typed"),
     [
         ("Screenshot at 3.15.20\u202fPM.txt", "Screenshot at 3.15.20 PM.txt"),

@@ -11,6 +11,7 @@ from PIL import ImageStat
 
 from agent_cli.attachments.images import Image, fitted, image_of, is_image, read_image
 from agent_cli.contracts.errors import UsageError
+from tests.tables import each_row
 
 KINDS = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
 
@@ -21,7 +22,7 @@ def encoded(kind: str, width: int, height: int, **options: object) -> bytes:
     return buffer.getvalue()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each_row("kind", KINDS)
 def test_image_type_and_size_are_read_from_the_content(kind: str) -> None:
     """S6: the name of the file does not matter."""
     Path("picture.txt").write_bytes(data := encoded(kind, 80, 61))
@@ -29,7 +30,7 @@ def test_image_type_and_size_are_read_from_the_content(kind: str) -> None:
     assert read_image(Path("picture.txt")) == Image(KINDS[kind], 80, 61, data)
 
 
-@pytest.mark.parametrize("options", [{"lossless": True}, {"exif": b"Exif\0\0MM\0*"}])
+@each_row("options", [{"lossless": True}, {"exif": b"Exif\0\0MM\0*"}])
 def test_size_of_lossless_and_extended_webp_images_is_read(options: dict[str, object]) -> None:
     """Both store their size elsewhere."""
     image = image_of(encoded("WEBP", 300, 17, **options), name="it")
@@ -94,7 +95,7 @@ def test_scaled_down_photo_stays_a_jpeg_and_is_turned_upright() -> None:
     assert (small.media_type, small.width, small.height) == ("image/jpeg", 500, 2_000)
 
 
-@pytest.mark.parametrize("mode", ["1", "P"])
+@each_row("mode", ["1", "P"])
 def test_thin_lines_of_a_picture_with_few_colours_survive_shrinking(mode: str) -> None:
     """Scans and optimised screenshots are such: letters lost every second line."""
     picture = Pillow.new(mode, (4_000, 40), 0)

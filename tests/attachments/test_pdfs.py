@@ -20,6 +20,7 @@ from agent_cli.contracts.timeline import Block
 from agent_cli.system.asked_program import ProgramAnswer, ask_program
 from tests.forked import arguments_of
 from tests.pdf_files import SCANNED, assembled, encrypted, pdf_file
+from tests.tables import each_row
 
 PAPER = pdf_file(["Introduction\nof the paper", "Method", "Results"])
 CHARS_MAX = 10_000
@@ -75,7 +76,7 @@ async def test_an_api_without_documents_gets_the_text_of_the_pages() -> None:
     assert found == PdfContent("pages 1–3 of 3 as text", text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pages", "text", "measure"),
     [
         ("2", "[page 2]\nMethod", "page 2 of 3 as text"),
@@ -90,7 +91,7 @@ async def test_pages_asked_for_are_text_for_every_api(pages: str, text: str, mea
     assert await shown(PAPER, pages=pages) == PdfContent(measure, text)
 
 
-@pytest.mark.parametrize(("asked", "following"), [("", "2-"), ("1-3", "2-3"), ("1-9", "2-")])
+@each_row(("asked", "following"), [("", "2-"), ("1-3", "2-3"), ("1-9", "2-")])
 async def test_pages_that_do_not_fit_are_named(asked: str, following: str) -> None:
     found = await shown(PAPER, pages=asked, documents=False, chars_max=30)
 
@@ -158,7 +159,7 @@ async def test_scanned_pages_have_no_text_for_an_api_without_documents() -> None
     assert said.startswith("pages 1–2 of 2 hold no text, only images (it may be a scan)")
 
 
-@pytest.mark.parametrize("pages", ["0", "x", "5-2", "-3", "1,3", "9999999"])
+@each_row("pages", ["0", "x", "5-2", "-3", "1,3", "9999999"])
 async def test_pages_that_are_none_are_refused(pages: str) -> None:
     assert await refusal(PAPER, pages=pages) == f'pages are "3", "3-7" or "3-", not "{pages}"'
 

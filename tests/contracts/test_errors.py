@@ -8,6 +8,7 @@ import pytest
 
 from agent_cli import LimitReached, ModelError, PromptResult, RunFailed, Usage
 from agent_cli.contracts.errors import trouble_of
+from tests.tables import each_row
 
 FAILED = PromptResult("", "max_rounds", 3, Usage(input_tokens=7), "a1b2c3")
 
@@ -21,7 +22,7 @@ FAILED = PromptResult("", "max_rounds", 3, Usage(input_tokens=7), "a1b2c3")
     ],
     ids=lambda error: type(error).__name__,
 )
-@pytest.mark.parametrize("copied", [copy.copy, lambda error: pickle.loads(pickle.dumps(error))])
+@each_row("copied", [copy.copy, lambda error: pickle.loads(pickle.dumps(error))])
 def test_error_comes_back_whole_from_another_process(
     error: Exception, copied: Callable[[Exception], Exception]
 ) -> None:

@@ -2,12 +2,11 @@
 
 from typing import assert_never, get_args
 
-import pytest
-
 from agent_cli.contracts import events
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import StreamEvent, TextDelta, ToolCallStart
 from agent_cli.contracts.tooling import ToolResult
+from tests.tables import each_row
 
 
 def told(event: events.CoreEvent) -> object:
@@ -38,7 +37,7 @@ def piece(event: StreamEvent) -> str:
     return event.name if event.type == "toolcall_start" else ""
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("event", "value"),
     [
         (events.AgentStart(), None),

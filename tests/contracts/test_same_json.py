@@ -1,14 +1,13 @@
 """Exact comparison of JSON values."""
 
-import pytest
-
 from agent_cli.contracts.frozen import frozen, same_json
 from agent_cli.contracts.timeline import Json
+from tests.tables import each_row
 
 NAN = float("nan")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("one", "other"),
     [
         (1, True),
@@ -20,7 +19,7 @@ NAN = float("nan")
         ({"a": 1}, {"a": 1, "b": 2}),
     ],
 )
-@pytest.mark.parametrize("depth", range(3))
+@each_row("depth", range(3))
 def test_values_that_python_calls_equal_may_differ_as_json(
     one: Json, other: Json, depth: int
 ) -> None:
@@ -31,9 +30,7 @@ def test_values_that_python_calls_equal_may_differ_as_json(
     assert not same_json(other, one)
 
 
-@pytest.mark.parametrize(
-    "value", [None, True, 1, 1.5, NAN, "a", [1, [2]], {"b": [], "a": {"c": 1}}]
-)
+@each_row("value", [None, True, 1, 1.5, NAN, "a", [1, [2]], {"b": [], "a": {"c": 1}}])
 def test_a_value_is_the_same_as_its_frozen_copy(value: Json) -> None:
     assert same_json(value, frozen(value))
 

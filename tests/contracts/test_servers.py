@@ -1,11 +1,11 @@
 import re
 from itertools import product
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_cli.contracts.servers import is_of_server, public_name
+from tests.tables import each_row
 
 ANY_NAME = st.text(max_size=90)
 
@@ -57,6 +57,6 @@ def test_public_name_matches_its_own_server(server: str, tool: str) -> None:
     assert is_of_server(public_name(server, tool), server)
 
 
-@pytest.mark.parametrize("server", ["git", "github2", "hub", ""])
+@each_row("server", ["git", "github2", "hub", ""])
 def test_public_name_does_not_match_another_server(server: str) -> None:
     assert not is_of_server("mcp__github__issues", server)

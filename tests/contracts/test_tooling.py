@@ -19,6 +19,7 @@ from agent_cli.contracts.tooling import (
     check_input,
 )
 from tests.fakes import returns
+from tests.tables import each_row
 
 
 class Move(BaseModel):
@@ -84,8 +85,8 @@ def test_input_schema_has_no_titles_but_may_have_a_title_parameter() -> None:
     assert "title" not in schema
 
 
-@pytest.mark.parametrize("parameters", [Move, SCHEMA])
-@pytest.mark.parametrize("given", [{"x": "far"}, {}, [], None, "x"])
+@each_row("parameters", [Move, SCHEMA])
+@each_row("given", [{"x": "far"}, {}, [], None, "x"])
 def test_error_about_invalid_tool_input_names_the_tool_and_the_remedy(
     parameters: type[BaseModel] | dict[str, Json], given: Json
 ) -> None:
@@ -133,7 +134,7 @@ TITLED: dict[str, Json] = {
 }
 
 
-@pytest.mark.parametrize("parameters", [Move, TITLED])
+@each_row("parameters", [Move, TITLED])
 def test_null_stands_for_an_optional_parameter_left_out(
     parameters: type[BaseModel] | dict[str, Json],
 ) -> None:
@@ -203,7 +204,7 @@ def test_call_may_use_only_the_paths_for_which_it_was_decided() -> None:
         context.require_decided("/w/b")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("part", "reason"),
     [
         ({"$ref": "#/$defs/none"}, "refers to a part that is not there"),
@@ -281,26 +282,26 @@ def named(name: str, execute: object = returns("ok")) -> Tool:
     )
 
 
-@pytest.mark.parametrize("name", ["", "t t", "é", "a.b", "t\n", "x" * 65])
+@each_row("name", ["", "t t", "é", "a.b", "t\n", "x" * 65])
 def test_tool_name_the_api_would_refuse_is_refused_at_creation(name: str) -> None:
     """S0-16: the request would fail for all tools; here the error names the tool and the reason."""
     with pytest.raises(AgentCliError, match=r"a tool cannot be named '.*letters, digits, _ and -$"):
         named(name)
 
 
-@pytest.mark.parametrize("name", ["t", "mcp__a-b__C_9", "x" * 64])
+@each_row("name", ["t", "mcp__a-b__C_9", "x" * 64])
 def test_tool_name_the_api_accepts_is_accepted(name: str) -> None:
     assert named(name).spec.name == name
 
 
-@pytest.mark.parametrize("execute", [blocking, Blocking(), partial(blocking), None, "text"])
+@each_row("execute", [blocking, Blocking(), partial(blocking), None, "text"])
 def test_execute_that_is_not_a_coroutine_function_is_refused_at_creation(execute: object) -> None:
     """S0-18: the first call of such a tool would block the whole program, and then fail."""
     with pytest.raises(AgentCliError, match=r"^execute of the tool 't' must be an async def$"):
         named("t", execute)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("field", "value", "sentence"),
     [
         ("name", 5, "name of the tool 5 must be str, not int"),
@@ -365,15 +366,13 @@ def test_only_a_tool_can_check_an_input() -> None:
         check_input("t", {})  # type: ignore[arg-type]  # as an author without a type checker
 
 
-@pytest.mark.parametrize("parameters", [{}, {"type": "string"}, {"type": ["object"]}, int, 5, None])
+@each_row("parameters", [{}, {"type": "string"}, {"type": ["object"]}, int, 5, None])
 def test_parameters_the_api_would_refuse_are_refused_at_creation(parameters: object) -> None:
     """S0-16: each request of the session failed, and the error did not name the tool."""
     with pytest.raises(AgentCliError, match=r"^parameters of the tool 't' must be a pydantic mo"):
         replace(named("t"), parameters=parameters)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    "execute", [returns("ok"), Counter(), Counter().method, partial(partial(returns("ok")))]
-)
+@each_row("execute", [returns("ok"), Counter(), Counter().method, partial(partial(returns("ok")))])
 def test_execute_may_be_any_kind_of_coroutine_function(execute: object) -> None:
     assert named("t", execute).execute is execute

@@ -1,7 +1,5 @@
 """Counts as text."""
 
-import pytest
-
 from agent_cli.contracts.wording import (
     byte_size,
     counted,
@@ -12,9 +10,10 @@ from agent_cli.contracts.wording import (
     requested_duration,
     short_count,
 )
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "shown"),
     [
         (counted(0, "file"), "0 files"),
@@ -29,7 +28,7 @@ def test_count_is_shown_with_the_singular_or_plural_noun(words: str, shown: str)
     assert words == shown
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("count", "shown"),
     [(999, "999"), (1_000, "1.0k"), (999_949, "999.9k"), (999_950, "1.0M"), (1_234_567, "1.2M")],
 )
@@ -37,7 +36,7 @@ def test_large_count_is_shortened_to_thousands_or_millions(count: int, shown: st
     assert short_count(count) == shown
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("count", "shown"),
     [
         (0, "0 bytes"),
@@ -55,7 +54,7 @@ def test_sizes_have_the_unit_in_which_they_are_short(count: int, shown: str) -> 
     assert byte_size(count) == shown
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("amount", "shown"),
     [
         *((1_000_000, "$1"), (10_000_000, "$10"), (1_500_000, "$1.50"), (12_345, "$0.0123")),
@@ -76,7 +75,7 @@ def test_amounts_in_a_column_have_the_same_number_of_decimals() -> None:
     assert shown == ["$0.00", "$1.00", "$0.01"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("names", "shown"),
     [("", ""), ("a", "a"), ("abc", "a, b, c"), ("abcd", "a, b, c and 1 more")],
 )
@@ -84,7 +83,7 @@ def test_first_names_are_shown_and_the_others_counted(names: str, shown: str) ->
     assert first_named([*names], 3) == shown
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("duration_s", "shown"),
     [
         (0.01, "0.01 s"),

@@ -66,6 +66,7 @@ from tests.fakes import (
     tool_use,
     users,
 )
+from tests.tables import each_row
 
 Mode = Literal["one_at_a_time", "all"]
 
@@ -155,7 +156,7 @@ def test_state_of_one_agent_can_initialize_another_with_the_same_config() -> Non
     assert Agent(options, initial_state=Agent(options).state).state == Agent(options).state
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("field", "state"),
     [
         ("system_prompt", AgentState("other")),
@@ -549,7 +550,7 @@ async def test_steering_skips_parallel_calls_that_have_not_started() -> None:
     check_run(events)
 
 
-@pytest.mark.parametrize("from_thread", [False, True])
+@each_row("from_thread", [False, True])
 async def test_steering_with_cancel_running_cancels_running_calls(from_thread: bool) -> None:
     """C3, S0-59: the message may come from another thread, while every call waits."""
     held = Held()
@@ -575,7 +576,7 @@ async def test_steering_with_cancel_running_cancels_running_calls(from_thread: b
     check_run(events)
 
 
-@pytest.mark.parametrize("steered", [False, True])
+@each_row("steered", [False, True])
 async def test_result_of_a_stopped_call_says_why_and_whether_it_had_started(steered: bool) -> None:
     """S0-46, S0-64, C3: the model must know which effects are possible and which are not."""
     held = Held()
@@ -646,8 +647,8 @@ async def test_steering_during_the_final_answer_adds_a_turn() -> None:
     assert users(model.requests[1].messages) == ["go", "and this"]
 
 
-@pytest.mark.parametrize(("mode", "turns"), [("all", 2), ("one_at_a_time", 4)])
-@pytest.mark.parametrize("queue", ["steering", "follow-ups", "alias"])
+@each_row(("mode", "turns"), [("all", 2), ("one_at_a_time", 4)])
+@each_row("queue", ["steering", "follow-ups", "alias"])
 async def test_queue_delivers_messages_in_order_all_at_once_or_one_per_turn(
     queue: str, mode: Mode, turns: int
 ) -> None:
@@ -734,7 +735,7 @@ async def test_callers_message_source_may_return_none_or_an_empty_list() -> None
     assert polls == ["steering", "steering", "steering", "follow-ups"]
 
 
-@pytest.mark.parametrize("ending", ["limit", "abort"])
+@each_row("ending", ["limit", "abort"])
 async def test_undelivered_steering_message_is_queued_again_when_the_run_ends(ending: str) -> None:
     """S0-42, S0-48: once, if the run that skipped a batch for the message ends first."""
     held = Held()
@@ -1048,7 +1049,7 @@ async def test_custom_message_can_be_a_prompt() -> None:
     assert outline(events)[2:4] == ["message_start mail", "message_end mail"]
 
 
-@pytest.mark.parametrize("message", [AssistantMessage(()), ToolResultMessage("t1", "look", ())])
+@each_row("message", [AssistantMessage(()), ToolResultMessage("t1", "look", ())])
 async def test_assistant_message_or_tool_result_as_a_prompt_is_an_error(message: Message) -> None:
     """S3-15: the error names the remedy, and no event is published."""
     agent, _, events = scripted_agent()
@@ -1136,7 +1137,7 @@ async def test_settings_changed_during_a_tool_apply_to_the_next_request() -> Non
     assert texts(result.messages) == {"t1": "a tree"}
 
 
-@pytest.mark.parametrize("given", [None, "mine"])
+@each_row("given", [None, "mine"])
 async def test_requests_carry_the_session_id(given: str | None) -> None:
     """S0-27: the id given, else the conversation's."""
     agent, model, _ = scripted_agent(
@@ -1148,7 +1149,7 @@ async def test_requests_carry_the_session_id(given: str | None) -> None:
     assert [each.session_id for each in model.requests] == [given or agent.conversation.id] * 2
 
 
-@pytest.mark.parametrize("level", [None, "off", "minimal", "low", "medium", "high", "xhigh"])
+@each_row("level", [None, "off", "minimal", "low", "medium", "high", "xhigh"])
 async def test_thinking_level_is_passed_to_the_request(level: ThinkingLevel | None) -> None:
     """S0-28, S3-09: all six, and None; their mapping is up to the provider."""
     agent, model, _ = scripted_agent(says("ok"))
@@ -1292,7 +1293,7 @@ async def test_cancelling_the_caller_ends_the_run_with_a_complete_history() -> N
     await agent.prompt("again")
 
 
-@pytest.mark.parametrize("text", ["", " \n"])
+@each_row("text", ["", " \n"])
 async def test_an_empty_prompt_is_refused(text: str) -> None:
     """S1-02, S1-31: the API refuses blank text, so nothing would be left to send."""
     agent, model, _ = scripted_agent(says("ok"))

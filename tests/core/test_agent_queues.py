@@ -11,6 +11,7 @@ from agent_cli.contracts.messages import UserMessage
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.message_queue import AgentQueues, MessageQueue, beside
 from tests.fakes import LIMIT_S
+from tests.tables import each_row
 
 ONE, TWO, THREE = (UserMessage.of(text) for text in ("one", "two", "three"))
 
@@ -55,7 +56,7 @@ def test_queues_are_separate_and_each_has_its_mode() -> None:
     assert not queues.has_queued_messages()
 
 
-@pytest.mark.parametrize("source", ["queue", "caller"])
+@each_row("source", ["queue", "caller"])
 async def test_the_wait_for_steering_ends_with_either_source(source: str) -> None:
     arrived = asyncio.Event()
     options = LoopConfig()

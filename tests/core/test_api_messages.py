@@ -1,7 +1,5 @@
 """Requests hold only content the API accepts; the validator names what it would refuse."""
 
-import pytest
-
 from agent_cli.contracts.messages import (
     AssistantMessage,
     LlmMessage,
@@ -97,7 +95,7 @@ def test_error_with_an_image_is_no_error_for_the_api() -> None:
     ]
 
 
-@pytest.mark.parametrize("tail", ["so far \n", "so far"])
+@each_row("tail", ["so far \n", "so far"])
 def test_model_is_asked_to_go_on_behind_a_reply_that_paused_after_a_text(tail: str) -> None:
     """The API refuses a reply's text at the end; it stands as it was received."""
     said = AssistantMessage((text_block("one "), text_block(tail)), "pause_turn")

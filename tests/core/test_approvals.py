@@ -44,6 +44,7 @@ from tests.fakes import (
     tool,
     tool_use,
 )
+from tests.tables import each_row
 
 
 def asking(name: str = "danger", rule: RequireApproval | None = None) -> tuple[Tool, list[str]]:
@@ -239,7 +240,7 @@ async def test_second_approval_of_a_call_does_nothing() -> None:
     assert (ran, events, result.iterations, result.stop_reason) == (["t1"], [], 0, "")
 
 
-@pytest.mark.parametrize("reason", [None, "not on a Friday"])
+@each_row("reason", [None, "not on a Friday"])
 async def test_rejection_reason_becomes_the_result_of_the_call(reason: str | None) -> None:
     """S2-33: the model reads it; without a reason it reads a default text."""
     danger, ran = asking()
@@ -398,8 +399,8 @@ async def test_permission_check_that_raises_asks_for_approval() -> None:
     assert ran == []
 
 
-@pytest.mark.parametrize("form", ["plain", "function", "coroutine"])
-@pytest.mark.parametrize("path", ["/safe", "/etc"])
+@each_row("form", ["plain", "function", "coroutine"])
+@each_row("path", ["/safe", "/etc"])
 async def test_require_approval_may_depend_on_the_input(
     form: Literal["plain", "function", "coroutine"], path: str
 ) -> None:
@@ -427,7 +428,7 @@ async def test_require_approval_may_depend_on_the_input(
     assert (result.stop_reason == "waiting_for_approval") == (path == "/etc")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("why", "shown"),
     [
         ("no rule allows it", "it may hurt (no rule allows it)"),
@@ -469,7 +470,7 @@ async def test_invalid_input_is_refused_before_the_user_is_asked() -> None:
     assert (result.stop_reason, seen, ran) == ("end_turn", [], [])
 
 
-@pytest.mark.parametrize("verdict", [Allow(), Deny("never on Sundays"), Ask("sure?")])
+@each_row("verdict", [Allow(), Deny("never on Sundays"), Ask("sure?")])
 async def test_policy_can_allow_deny_or_ask(verdict: Verdict) -> None:
     """C19: run the call, refuse it with a reason, or ask the user."""
     held = Held()
@@ -627,7 +628,7 @@ async def test_rejection_followed_by_an_abort_keeps_its_reason_for_the_model() -
     assert answer["text"] == "stopped here"
 
 
-@pytest.mark.parametrize("decision", ["approve", "reject"])
+@each_row("decision", ["approve", "reject"])
 async def test_abort_right_after_a_decision_leaves_no_call_open(decision: str) -> None:
     """S0-51, S2-33: each call has its answer, rejections included, and nothing is repaired."""
     agent, _, events = scripted_agent(

@@ -131,7 +131,7 @@ async def test_an_edited_input_that_is_no_object_leaves_the_call_waiting(edited:
     assert (await agent.approve("t1")).stop_reason == "end_turn"
 
 
-@pytest.mark.parametrize("reason", [5, None, b"x"])
+@each_row("reason", [5, None, b"x"])
 async def test_a_reason_that_is_no_text_leaves_the_call_waiting(reason: Any) -> None:
     """It becomes the result that the model reads."""
     agent = await _waiting()
@@ -157,7 +157,7 @@ async def test_decisions_of_a_wrong_type_begin_no_run(decisions: Any) -> None:
         agent_loop_continue(context, agent.options, decisions=decisions)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "verdict",
     [None, Deny(wrong(None)), Ask("?", input=[]), Allow(input="x"), Allow(holds=wrong(True))],
 )

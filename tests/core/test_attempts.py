@@ -16,6 +16,7 @@ from agent_cli.contracts.tooling import Ask, Tool, ToolContext, ToolResult, Verd
 from agent_cli.core.attempts import STOPPED_TRYING
 from agent_cli.core.loop_config import LoopConfig
 from tests.fakes import answered, calls, check_run, does, says, scripted_agent, tool, tool_use
+from tests.tables import each_row
 
 
 @dataclass
@@ -82,7 +83,7 @@ async def test_call_whose_attempt_has_a_result_asks_nobody_and_does_not_run() ->
     assert (asked(events), tried) == ([], ["t1", "t2"])
 
 
-@pytest.mark.parametrize("approval", ["batch", "defer"])
+@each_row("approval", ["batch", "defer"])
 async def test_call_whose_attempt_has_no_result_asks_once_and_runs_after_the_answer(
     approval: ApprovalOrder,
 ) -> None:
@@ -103,7 +104,7 @@ async def test_call_whose_attempt_has_no_result_asks_once_and_runs_after_the_ans
     assert asked(events) == ["t1"]
 
 
-@pytest.mark.parametrize("approval", ["batch", "defer"])
+@each_row("approval", ["batch", "defer"])
 async def test_attempt_waits_for_the_calls_before_it(approval: ApprovalOrder) -> None:
     """Threat 25: it would see the files as they were before a change that the reply asks for."""
     shell = Shell()
@@ -156,8 +157,8 @@ async def test_attempts_run_one_after_another_where_tools_do() -> None:
     assert told == ["t1", "t1", "t2", "t2"]
 
 
-@pytest.mark.parametrize("hangs", [frozenset[str](), frozenset({"t2"})])
-@pytest.mark.parametrize("approval", ["batch", "defer"])
+@each_row("hangs", [frozenset[str](), frozenset({"t2"})])
+@each_row("approval", ["batch", "defer"])
 async def test_attempt_beside_one_without_a_result_does_not_count(
     approval: ApprovalOrder, hangs: frozenset[str]
 ) -> None:
@@ -216,7 +217,7 @@ async def test_nothing_is_attempted_once_a_stricter_mode_is_chosen() -> None:
     assert (shell.ran, asked(events)) == ([], ["t1"])
 
 
-@pytest.mark.parametrize("is_enough", [True, False])
+@each_row("is_enough", [True, False])
 async def test_output_of_an_attempt_is_shown_while_it_runs(is_enough: bool) -> None:
     """Before the call's start, so it has an event of its own: a person may still be asked."""
     shell = Shell()

@@ -1,7 +1,5 @@
 """The end of a run that did not come to its prompts or calls. S0-39, S0-58."""
 
-import pytest
-
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted, LimitReached
 from agent_cli.contracts.events import Event
@@ -12,6 +10,7 @@ from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.run import ChatStateMachine
 from agent_cli.core.turn import Turn
 from tests.fakes import calls, outline, tool_use, users
+from tests.tables import each_row
 
 
 def turn_of(conversation: Conversation) -> tuple[Turn, list[Event]]:
@@ -20,7 +19,7 @@ def turn_of(conversation: Conversation) -> tuple[Turn, list[Event]]:
     return turn, events
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("prompts", "has_turn", "told"),
     [
         ([UserMessage.of("go")], False, ["turn_start", "message_start user", "message_end user"]),

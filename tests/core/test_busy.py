@@ -35,6 +35,7 @@ from tests.fakes import (
     tool_use,
     users,
 )
+from tests.tables import each_row
 
 DANGER = replace(tool("danger", returns("done")), require_approval=Approval(required=True))
 Way = Callable[[Agent], Awaitable[RunResult]]
@@ -149,7 +150,7 @@ async def run_once(start: Start, action: Callable[[Agent], None], at: int) -> in
 @pytest.mark.parametrize(
     "turns", [range(1), pytest.param(range(1, len(ACTIONS)), marks=pytest.mark.slow)]
 )
-@pytest.mark.parametrize("start", STARTS)
+@each_row("start", STARTS)
 async def test_a_run_ends_whatever_a_listener_does_at_whichever_event(
     start: str, turns: range
 ) -> None:
@@ -162,8 +163,8 @@ async def test_a_run_ends_whatever_a_listener_does_at_whichever_event(
             await run_once(STARTS[start], actions[(at + turn) % len(actions)], at)
 
 
-@pytest.mark.parametrize("start", STARTS)
-@pytest.mark.parametrize("queue", ["steer", "follow_up"])
+@each_row("start", STARTS)
+@each_row("queue", ["steer", "follow_up"])
 async def test_a_missing_provider_changes_nothing(start: str, queue: str) -> None:
     """It consumed an approval, dropped a steering message, and a failed trigger blocked all."""
     begin = STARTS[start]
@@ -294,8 +295,8 @@ def test_state_has_no_reply_of_an_idle_agent() -> None:
     assert not agent.state.is_streaming
 
 
-@pytest.mark.parametrize("stands_in", ["model", "tool"])
-@pytest.mark.parametrize("comes", ["prompt", "abort", "wait_for_idle", "reset"])
+@each_row("stands_in", ["model", "tool"])
+@each_row("comes", ["prompt", "abort", "wait_for_idle", "reset"])
 def test_a_run_whose_event_loop_was_closed_is_over(stands_in: str, comes: str) -> None:
     """It was called busy for ever, and `abort()` failed: nothing could be done with the agent."""
     gate = Gate()

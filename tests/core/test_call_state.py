@@ -11,6 +11,7 @@ from agent_cli.contracts.tooling import ToolContext
 from agent_cli.core.call_state import CallState
 from agent_cli.core.loop_config import LoopConfig
 from tests.fakes import LIMIT_S, calls, does, says, scripted_agent, texts, tool, tool_use
+from tests.tables import each_row
 
 
 def written(
@@ -30,7 +31,7 @@ def written(
     return shared
 
 
-@pytest.mark.parametrize("start", [None, {}, {"kept": 1}])
+@each_row("start", [None, {}, {"kept": 1}])
 def test_writes_to_different_keys_of_one_value_are_merged(start: Json) -> None:
     """C24: the second write used to restore the old values of the first one's keys."""
     shared = written(start, lambda v: v.update(a=1), lambda v: v.update(b={"x": 2}))
@@ -61,7 +62,7 @@ def test_items_appended_by_several_calls_are_kept_in_write_order() -> None:
     assert shared == {"s": {"lines": ["x", "a", "b", "c", "a"]}}
 
 
-@pytest.mark.parametrize("value", [True, "done", None, {"a": 1}, ["a"]])
+@each_row("value", [True, "done", None, {"a": 1}, ["a"]])
 def test_equal_changes_by_two_calls_are_no_conflict(value: Json) -> None:
     """A flag set by both calls is set."""
     shared = written({"n": False}, lambda v: v.update(n=value), lambda v: v.update(n=value))
@@ -69,7 +70,7 @@ def test_equal_changes_by_two_calls_are_no_conflict(value: Json) -> None:
     assert shared == {"s": {"n": value}}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("start", "first", "second", "path"),
     [
         ({"n": 1}, {"n": 2}, {"n": 3}, "s.n"),
@@ -129,9 +130,7 @@ def test_call_may_write_a_key_repeatedly_and_change_a_read_value_in_place() -> N
     assert shared == {"s": {"n": []}}
 
 
-@pytest.mark.parametrize(
-    ("before", "after"), [(1, True), (True, 1), (0, False), (1, 1.0), ([1], [True])]
-)
+@each_row(("before", "after"), [(1, True), (True, 1), (0, False), (1, 1.0), ([1], [True])])
 def test_a_write_of_another_type_is_a_change(before: Json, after: Json) -> None:
     """For Python `True == 1`, so the write was dropped."""
     shared: dict[str, Json] = {"s": {"n": before}}
@@ -218,7 +217,7 @@ def test_call_state_reads_lists_and_deletes_like_a_mapping() -> None:
         view.popitem()
 
 
-@pytest.mark.parametrize("steps", [0, 3])
+@each_row("steps", [0, 3])
 async def test_concurrent_calls_lose_no_state_update(steps: int) -> None:
     """C24: each reads, works for a while and writes."""
     together = asyncio.Barrier(3)

@@ -344,7 +344,7 @@ def test_imported_result_without_a_matching_call_is_refused() -> None:
         conversation_of([*HISTORY[:2], ToolResultMessage("t9", "look", ())])
 
 
-@pytest.mark.parametrize("asks_person", [True, False])
+@each_row("asks_person", [True, False])
 def test_started_question_waits_for_its_answer(asks_person: bool) -> None:
     """S0-34: after a kill it is asked again, where any other call may have had an effect."""
     conversation = asked("t1")

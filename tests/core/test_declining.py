@@ -30,6 +30,7 @@ from tests.fakes import (
     tool,
     tool_use,
 )
+from tests.tables import each_row
 
 
 async def test_declining_answers_the_calls_without_asking_the_model_again() -> None:
@@ -48,7 +49,7 @@ async def test_declining_answers_the_calls_without_asking_the_model_again() -> N
     assert not any(isinstance(event, Notice) for event in events[told:])
 
 
-@pytest.mark.parametrize("approval", ["defer", "batch"])
+@each_row("approval", ["defer", "batch"])
 async def test_call_deferred_by_a_declined_call_is_answered_as_not_run(
     approval: Literal["defer", "batch"],
 ) -> None:
@@ -99,7 +100,7 @@ async def test_prompt_before_the_decision_is_refused_and_names_pending_calls() -
     assert len(model.requests) == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("decisions", "ran", "requests"),
     [
         ([Approved(), Rejected("use uv")], ["a"], 2),
@@ -123,7 +124,7 @@ async def test_decisions_are_applied_to_their_calls_before_the_run_resumes(
     assert not agent.conversation.waiting
 
 
-@pytest.mark.parametrize("recorded", [0, 1])
+@each_row("recorded", [0, 1])
 async def test_a_decision_recorded_while_another_call_waits_is_applied_with_the_last(
     recorded: int,
 ) -> None:
@@ -142,7 +143,7 @@ async def test_a_decision_recorded_while_another_call_waits_is_applied_with_the_
     assert texts(agent.state.messages)["t2"] == "use uv"
 
 
-@pytest.mark.parametrize("recorded", [0, 1])
+@each_row("recorded", [0, 1])
 async def test_a_call_that_was_allowed_does_not_run_if_the_user_stops_at_the_next(
     recorded: int,
 ) -> None:

@@ -45,6 +45,7 @@ from tests.fakes import (
     tool_use,
     users,
 )
+from tests.tables import each_row
 
 
 def script() -> list[Step]:
@@ -143,7 +144,7 @@ async def test_several_prompts_are_announced_in_order_before_the_first_call() ->
     assert users(model.requests[0].messages) == ["a", "b"]
 
 
-@pytest.mark.parametrize("tail", ["user", "toolResult", "limit"])
+@each_row("tail", ["user", "toolResult", "limit"])
 async def test_agent_loop_continue_adds_no_message(tail: str) -> None:
     """S0-38, S3-06, S3-24: the first message is the assistant's, even after the note of a limit."""
     prompt = UserMessage.of("go")
@@ -168,7 +169,7 @@ async def test_agent_loop_continue_adds_no_message(tail: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("messages", [[], [UserMessage.of("go"), assistant("ok")]])
+@each_row("messages", [[], [UserMessage.of("go"), assistant("ok")]])
 async def test_agent_loop_continue_with_nothing_to_answer_is_an_error(
     messages: list[Message],
 ) -> None:
@@ -225,7 +226,7 @@ class _Registered:
         self.stream = model
 
 
-@pytest.mark.parametrize("session_id", [None, "mine"])
+@each_row("session_id", [None, "mine"])
 async def test_registry_finds_the_model_with_and_without_a_session_id(
     session_id: str | None,
 ) -> None:
@@ -241,7 +242,7 @@ async def test_registry_finds_the_model_with_and_without_a_session_id(
         agent_loop(["go"], AgentContext(), replace(options, model=None))
 
 
-@pytest.mark.parametrize("ending", ["limit", "abort", "end"])
+@each_row("ending", ["limit", "abort", "end"])
 async def test_undelivered_steering_messages_are_returned_by_the_stream(ending: str) -> None:
     """S0-22, S0-51: the caller's source is empty by then; only the stream still has the message."""
     source = [UserMessage.of("delivered"), UserMessage.of("too late")]
@@ -335,7 +336,7 @@ def asking_tools() -> tuple[list[Tool], list[str]]:
     return [danger, tool("safe", does(body))], ran
 
 
-@pytest.mark.parametrize("verdict", [Allow(), Deny("use yarn")])
+@each_row("verdict", [Allow(), Deny("use yarn")])
 async def test_agent_loop_continue_resumes_a_pending_call_with_a_decision(
     verdict: Allow | Deny,
 ) -> None:
@@ -474,7 +475,7 @@ async def test_context_is_merged_with_the_loop_config() -> None:
     assert (request.system, request.tools) == (("Be brief.",), (LOOK.spec,))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("field", "context"),
     [
         ("system_prompt", AgentContext("other")),
@@ -509,7 +510,7 @@ async def test_context_copies_the_callers_lists() -> None:
     assert isinstance(context.messages, tuple)
 
 
-@pytest.mark.parametrize("after", [[], [CustomMessage("note")]])
+@each_row("after", [[], [CustomMessage("note")]])
 def test_context_that_ends_with_an_answer_cannot_be_continued(after: list[Message]) -> None:
     """S0-63, S3-07: a note after the answer is not sent, so it changes nothing."""
     context = AgentContext(messages=[UserMessage.of("Hi"), assistant("Hello"), *after])

@@ -49,6 +49,7 @@ from tests.fakes import (
     tool,
     tool_use,
 )
+from tests.tables import each_row
 
 
 async def result_of(
@@ -123,7 +124,7 @@ async def test_results_are_in_call_order_not_in_completion_order() -> None:
     assert "'t0'" in str(model.sent()[-1]).split("tool_use_id")[1]
 
 
-@pytest.mark.parametrize("concurrency", [1, 2])
+@each_row("concurrency", [1, 2])
 async def test_concurrency_limit_bounds_the_tools_that_run_at_once(concurrency: int) -> None:
     """G6: calls above the limit wait for a free slot."""
     running = most = 0
@@ -296,11 +297,11 @@ async def test_read_sees_earlier_writes_to_its_paths_and_no_later_ones() -> None
 _MOVED = "Not run: it would touch other files now than when it was checked. Call again."
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("verdict", "answer"),
     [(Allow(), "written"), (Deny("never there"), "never there"), (Ask("there?"), _MOVED)],
 )
-@pytest.mark.parametrize("asks_before", [False, True])
+@each_row("asks_before", [False, True])
 async def test_call_whose_files_changed_before_its_turn_is_checked_again(
     verdict: Verdict, answer: str, *, asks_before: bool
 ) -> None:
@@ -361,7 +362,7 @@ async def test_a_tool_may_use_the_paths_that_it_declared_and_no_other() -> None:
 _STRICTER = "Not run: while it waited, the user chose to be asked about such calls. Call again."
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("verdict", "approved", "answer"),
     [
         (Allow(), False, "written"),
@@ -532,7 +533,7 @@ async def test_tool_error_is_passed_to_the_model_unchanged() -> None:
     assert (message.text, message.is_error) == ("There is no file 'a'; there are: b", True)
 
 
-@pytest.mark.parametrize("whose", ["tool", "run"])
+@each_row("whose", ["tool", "run"])
 async def test_tool_that_exceeds_its_time_limit_is_stopped(whose: str) -> None:
     """S1-14, G5: the limit of the tool, or else that of the run."""
     held = Held()
@@ -585,7 +586,7 @@ async def test_tool_that_raises_cancelled_error_gives_an_error_result() -> None:
     assert "cancelled from within" in message.text
 
 
-@pytest.mark.parametrize("value", [None, 42, {"text": "x"}])
+@each_row("value", [None, 42, {"text": "x"}])
 async def test_tool_result_of_the_wrong_type_is_an_error(value: object) -> None:
     """S1-14: a plugin's author may have forgotten the types."""
 

@@ -33,6 +33,7 @@ from tests.fakes import (
     tool_use,
     users,
 )
+from tests.tables import each_row
 
 ASKED = AssistantMessage((tool_use("look", {}, "t1"), tool_use("look", {}, "t2")), "tool_use")
 REPAIRED = "calls without a result were answered with an error: t1, t2"
@@ -155,7 +156,7 @@ def test_imported_history_ends_with_a_completed_prompt() -> None:
     assert [prompt.state for prompt in taken_in.prompts] == ["completed"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("then", "request_texts"),
     [
         ("prompt", ["a", "no, stop"]),
@@ -165,7 +166,7 @@ def test_imported_history_ends_with_a_completed_prompt() -> None:
         ("custom", ["a"]),
     ],
 )
-@pytest.mark.parametrize("imported", [(UserMessage.of("a"), ASKED), (UserMessage.of("a"),)])
+@each_row("imported", [(UserMessage.of("a"), ASKED), (UserMessage.of("a"),)])
 async def test_appended_history_is_complete_and_never_run(
     imported: Sequence[Message], then: str, request_texts: list[str]
 ) -> None:
@@ -200,7 +201,7 @@ async def test_appended_history_is_complete_and_never_run(
     assert len(agent.conversation.prompts) == before + 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("message", "said"),
     [
         ("text", "a history holds messages, not str"),
@@ -231,7 +232,7 @@ POOL: list[Message] = [
 ]
 
 
-@pytest.mark.parametrize("appended", [True, False])
+@each_row("appended", [True, False])
 def test_every_short_history_makes_a_valid_request(*, appended: bool) -> None:
     """All histories of up to three messages; those that are refused change nothing.
 

@@ -36,7 +36,7 @@ UNSENDABLE: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("message", "said"), UNSENDABLE)
+@each_row(("message", "said"), UNSENDABLE)
 async def test_no_way_in_takes_a_message_that_cannot_be_sent(message: Any, said: str) -> None:
     """A blank `steer` made an invalid request; `steer(1)` made every later prompt fail."""
     agent, model, _ = scripted_agent(says("ok"))
@@ -87,7 +87,7 @@ def test_no_history_takes_a_users_message_that_cannot_be_sent(
     assert agent.conversation.prompts == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "block",
     [
         {"type": "image", "source": {"type": "file", "file_id": "f1"}},
@@ -102,7 +102,7 @@ async def test_blocks_that_only_the_api_knows_are_sent(block: Block) -> None:
     assert [each.content for each in model.requests[-1].messages] == [(block,)]
 
 
-@pytest.mark.parametrize("text", ["\u200b.", "\U0001fae8", "\U0001fae9", "\ue000", "́", "🇩🇪", "لا"])
+@each_row("text", ["\u200b.", "\U0001fae8", "\U0001fae9", "\ue000", "́", "🇩🇪", "لا"])
 async def test_text_that_shows_something_is_sent(text: str) -> None:
     """Characters that this Python does not know are shown: terminals are newer."""
     agent, model, _ = scripted_agent(says("ok"))
@@ -122,8 +122,8 @@ async def test_steer_and_follow_up_take_text() -> None:
     assert users(model.requests[-1].messages) == ["go", "first", "then"]
 
 
-@pytest.mark.parametrize("hook", ["get_steering_messages", "get_follow_up_messages"])
-@pytest.mark.parametrize("stateful", [True, False])
+@each_row("hook", ["get_steering_messages", "get_follow_up_messages"])
+@each_row("stateful", [True, False])
 async def test_message_of_a_hook_that_cannot_be_sent_ends_one_run(
     hook: str, *, stateful: bool
 ) -> None:
@@ -144,8 +144,8 @@ async def test_message_of_a_hook_that_cannot_be_sent_ends_one_run(
     assert "nothing to send" in str(result.error)
 
 
-@pytest.mark.parametrize("hook", ["get_steering_messages", "get_follow_up_messages"])
-@pytest.mark.parametrize("returned", ["stop", UserMessage.of("stop"), 5])
+@each_row("hook", ["get_steering_messages", "get_follow_up_messages"])
+@each_row("returned", ["stop", UserMessage.of("stop"), 5])
 async def test_hook_that_returns_no_sequence_of_messages_ends_the_run(
     hook: str, returned: object
 ) -> None:
@@ -175,7 +175,7 @@ def listen_later(event: Event) -> Iterator[None]:
     yield
 
 
-@pytest.mark.parametrize(
+@each_row(
     "listener",
     [
         *(listen, AsyncListener(), functools.partial(listen), AsyncListener().__call__),

@@ -3,8 +3,6 @@
 from dataclasses import replace
 from itertools import pairwise
 
-import pytest
-
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.found_tools import CALL_FOUND, added_by, withdrawn_by
 from agent_cli.contracts.messages import ToolResultMessage
@@ -15,6 +13,7 @@ from agent_cli.core.lasting_tools import LastingTools
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.turn import Turn
 from tests.fakes import MODEL, ScriptedModel, calls, says, tool, tool_use
+from tests.tables import each_row
 
 
 class Source:
@@ -96,7 +95,7 @@ async def test_tool_that_goes_stays_declared_and_cannot_be_called_until_it_comes
     assert gone == [set(), {"two"}, {"two"}, set()]
 
 
-@pytest.mark.parametrize("is_another", [False, True])
+@each_row("is_another", [False, True])
 async def test_added_tool_that_goes_is_withdrawn_by_a_message_until_it_comes_back(
     is_another: bool,
 ) -> None:
@@ -170,7 +169,7 @@ async def test_refused_tool_is_declared_no_more() -> None:
     assert withdrawn_by(model.requests[-1].messages) == set()
 
 
-@pytest.mark.parametrize(("last", "is_cut"), [("n" * 50, False), ("n" * 51, True)])
+@each_row(("last", "is_cut"), [("n" * 50, False), ("n" * 51, True)])
 async def test_long_list_of_changed_tools_is_cut(last: str, *, is_cut: bool) -> None:
     """Servers choose the names and their number; the definitions beside the sentence say all."""
     source = Source(named("one"))

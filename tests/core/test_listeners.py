@@ -8,6 +8,7 @@ import pytest
 
 from agent_cli.contracts.events import AgentStart, Event
 from agent_cli.core.listeners import Listeners
+from tests.tables import each_row
 
 EVENT = AgentStart()
 
@@ -47,7 +48,7 @@ class Failed(BaseException):
     """As test frameworks raise it."""
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3), Failed()])
+@each_row("error", [KeyboardInterrupt(), SystemExit(3), Failed()])
 def test_what_ends_the_program_is_returned_once_all_were_called(error: BaseException) -> None:
     listeners, seen = Listeners(), list[Event]()
     listeners.add(_raising(error))

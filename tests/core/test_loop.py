@@ -85,6 +85,7 @@ from tests.fakes import (
     words,
 )
 from tests.fakes import results as result_outline
+from tests.tables import each_row
 
 
 def around(id: str) -> list[str]:
@@ -474,7 +475,7 @@ async def test_message_of_a_broken_stream_carries_the_error() -> None:
     assert (message.text, message.stop_reason, message.error) == ("half", "error", "cut off")
 
 
-@pytest.mark.parametrize("restarted", [True, False])
+@each_row("restarted", [True, False])
 async def test_restarted_reply_ends_its_turn_and_begins_a_new_one(restarted: bool) -> None:
     """S1-22: the first attempt is void; the history holds the complete reply only."""
     whole = says("whole")
@@ -531,7 +532,7 @@ async def test_retry_before_the_first_event_keeps_the_turn() -> None:
 # Stop reasons.
 
 
-@pytest.mark.parametrize("stop_reason", ["end_turn", "stop_sequence", "max_tokens", "refusal"])
+@each_row("stop_reason", ["end_turn", "stop_sequence", "max_tokens", "refusal"])
 async def test_reply_without_tool_calls_ends_the_run(stop_reason: str) -> None:
     """S0-43, S1-06: there is one request, and the run has the stop reason of the reply."""
     agent, model, _ = scripted_agent(says("That is all", stop_reason=stop_reason))
@@ -608,7 +609,7 @@ async def test_a_refused_exchange_is_not_sent_again() -> None:
 
 
 @pytest.mark.parametrize("before", [[], [says("Hello ")]], ids=["first", "second"])
-@pytest.mark.parametrize("queue", ["steer", "follow_up"])
+@each_row("queue", ["steer", "follow_up"])
 async def test_a_message_queued_before_a_refusal_is_the_next_prompt(
     queue: str, before: list[Reply]
 ) -> None:
@@ -661,7 +662,7 @@ async def test_calls_of_a_truncated_reply_do_not_run() -> None:
     check_run(events)
 
 
-@pytest.mark.parametrize("stop_reason", ["end_turn", "stop_sequence", "pause_turn", "tool_calls"])
+@each_row("stop_reason", ["end_turn", "stop_sequence", "pause_turn", "tool_calls"])
 async def test_complete_calls_run_whatever_the_stop_reason(stop_reason: str) -> None:
     """S0-43: some servers report the stop reason of an answer, or an unknown one."""
     asks = [calls(tool_use("look", {}, f"t{n}"), stop_reason=stop_reason) for n in range(3)]
@@ -733,7 +734,7 @@ async def test_context_overflow_without_compaction_is_an_error() -> None:
     check_run(events)
 
 
-@pytest.mark.parametrize("turns", [0, 1, 3])
+@each_row("turns", [0, 1, 3])
 async def test_loop_runs_tools_until_the_model_calls_none(turns: int) -> None:
     """S0-43, S0-49, S1-11: n rounds of tools make n + 1 requests."""
     rounds = [calls(tool_use("look", {}, f"t{n}")) for n in range(turns)]
@@ -853,8 +854,8 @@ async def test_messages_are_transformed_then_converted_then_sent() -> None:
     assert users(agent.state.messages) == ["go"]
 
 
-@pytest.mark.parametrize("name", ["transform_context", "convert_to_llm"])
-@pytest.mark.parametrize("made", ["text", None, ["text"]])
+@each_row("name", ["transform_context", "convert_to_llm"])
+@each_row("made", ["text", None, ["text"]])
 async def test_hook_that_returns_no_messages_ends_the_run_with_a_sentence(
     name: str, made: object
 ) -> None:
@@ -883,7 +884,7 @@ async def test_custom_messages_left_by_the_converter_are_an_error() -> None:
     assert "convert_to_llm" in str(result.error)
 
 
-@pytest.mark.parametrize("waits", [True, False])
+@each_row("waits", [True, False])
 async def test_abort_during_transform_context_sends_nothing(waits: bool) -> None:
     """S3-10: it does not matter whether the transformation waits."""
 
@@ -986,7 +987,7 @@ async def test_model_calls_get_the_cancel_token_of_their_run() -> None:
     assert not first.cancelled and not third.cancelled
 
 
-@pytest.mark.parametrize(("found", "sent"), [("fresh", "fresh"), (None, "fixed")])
+@each_row(("found", "sent"), [("fresh", "fresh"), (None, "fixed")])
 async def test_api_key_function_overrides_the_fixed_key(found: str | None, sent: str) -> None:
     """S0-24, S0-25: the fixed key is used if the function returns None."""
     options = LoopConfig(api_key="fixed", get_api_key=lambda _provider: found)

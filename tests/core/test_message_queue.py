@@ -13,6 +13,7 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.core.message_queue import MessageQueue, keep_unsent, unsent
 from agent_cli.system.batches import unwind
 from tests.fakes import LIMIT_S
+from tests.tables import each_row
 
 ONE, TWO, THREE = (UserMessage.of(text) for text in ("one", "two", "three"))
 
@@ -24,7 +25,7 @@ def filled(mode: Literal["one_at_a_time", "all"]) -> MessageQueue:
     return queue
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("mode", "batches"),
     [
         ("one_at_a_time", [[ONE], [TWO], [THREE], []]),
@@ -84,7 +85,7 @@ def test_clearing_the_queue_returns_its_messages() -> None:
     assert (queue.clear(), bool(queue), queue.take()) == ([ONE, TWO, THREE], False, [])
 
 
-@pytest.mark.parametrize("from_thread", [False, True])
+@each_row("from_thread", [False, True])
 def test_wait_ends_with_the_next_message_in_any_event_loop(*, from_thread: bool) -> None:
     """S0-59: a second `asyncio.run` used to meet an event of the first one's loop."""
     queue = MessageQueue("all")

@@ -53,6 +53,7 @@ from tests.fakes import (
     tool_use,
     wrong,
 )
+from tests.tables import each_row
 
 
 def prepared(*script: Step) -> tuple[Turn, list[Event], ScriptedModel]:
@@ -84,7 +85,7 @@ async def test_reply_is_recorded_published_and_counted() -> None:
     assert (model.closed, discarded(turn)) == (1, [])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("stop_reason", "notice"),
     [
         ("end_turn", None),
@@ -106,7 +107,7 @@ async def test_notice_says_why_a_reply_ended_early(stop_reason: str, notice: str
     assert found == ([("warning", notice)] if notice else [])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("details", "reason"),
     [
         ({"type": "refusal", "category": "cyber", "explanation": " It asks\nfor malware. "},
@@ -183,7 +184,7 @@ async def test_full_context_window_raises_context_overflow() -> None:
     assert discarded(turn) == [("half", "context_window", None)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("step", "kept"),
     [
         ([ModelError("gone")], []),
@@ -243,7 +244,7 @@ async def _coroutine(_request: ModelRequest) -> list[str]:
     return []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("stream_fn", "sentence"),
     [
         (

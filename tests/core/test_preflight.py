@@ -30,6 +30,7 @@ from agent_cli.core.preflight import CheckedCall, recheck
 from agent_cli.core.run import ChatStateMachine
 from agent_cli.core.turn import Turn
 from tests.fakes import LOOK, calls, check_run, raises, says, scripted_agent, texts, tool_use
+from tests.tables import each_row
 
 
 class Strange(BaseModel):
@@ -73,7 +74,7 @@ async def test_validator_that_exits_or_raises_gives_an_error_result(
     check_run(events)
 
 
-@pytest.mark.parametrize("field", ["reads", "writes"])
+@each_row("field", ["reads", "writes"])
 async def test_path_function_that_exits_gives_an_error_result(field: str) -> None:
     """S0-53: a tool's functions are foreign code like its body."""
     agent, _, _ = scripted_agent(
@@ -167,7 +168,7 @@ async def test_rule_that_returns_no_approval_asks_for_approval() -> None:
 
 
 @pytest.mark.parametrize("parameters", [AnyInput, {"type": "object"}], ids=["model", "schema"])
-@pytest.mark.parametrize(
+@each_row(
     ("written", "fault"),
     [
         ('{"command": "ls', "Unterminated string starting at at character 13 of 15"),
@@ -206,7 +207,7 @@ def policy(verdict: Verdict) -> Callable[[ToolCall, Tool, object], Verdict]:
     return lambda _call, _tool, _params: verdict
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("verdict", "approval", "answer"),
     [
         (Deny("never"), Approval(required=True, reason="it may hurt"), "never"),

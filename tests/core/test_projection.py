@@ -29,6 +29,7 @@ from agent_cli.core.api_messages import to_api
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.projection import CUT_TEXT, context, is_summary, messages
 from tests.fakes import calls, problems, says, tool_use
+from tests.tables import each_row
 
 
 def sent(conversation: Conversation) -> list[Block]:
@@ -367,7 +368,7 @@ def test_text_of_blocks_is_that_of_the_text_blocks_joined() -> None:
     assert text_of(blocks) == "ab"
 
 
-@pytest.mark.parametrize("stop_reason", ["tool_use", "end_turn", "max_tokens"])
+@each_row("stop_reason", ["tool_use", "end_turn", "max_tokens"])
 def test_prompt_without_input_continues_from_results(
     stop_reason: str,
 ) -> None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -44,6 +43,7 @@ from tests.fakes import (
     tool_use,
 )
 from tests.random_runs import broken_streams, loop_options, misbehave, queue_modes
+from tests.tables import each_row
 
 QUICK = settings(deadline=None, derandomize=True, max_examples=120)
 
@@ -318,8 +318,8 @@ async def _started_after_an_abort_at(index: int) -> list[str]:
 REFUSED = says("I cannot", stop_reason="refusal")
 
 
-@pytest.mark.parametrize("queue", ["steer", "follow_up"])
-@pytest.mark.parametrize("asks_first", [False, True])
+@each_row("queue", ["steer", "follow_up"])
+@each_row("asks_first", [False, True])
 async def test_message_queued_at_any_event_around_a_refusal_is_sent(
     queue: str, *, asks_first: bool
 ) -> None:
@@ -347,8 +347,8 @@ async def _queue_at(index: int, queue: str, *, asks_first: bool) -> None:
     assert "queued" in str(model.sent()[-1])
 
 
-@pytest.mark.parametrize("fault", [ModelError("gone"), RuntimeError("a bug")])
-@pytest.mark.parametrize("position", range(5))
+@each_row("fault", [ModelError("gone"), RuntimeError("a bug")])
+@each_row("position", range(5))
 async def test_stream_can_break_at_every_event_and_the_next_prompt_works(
     position: int, fault: Exception
 ) -> None:

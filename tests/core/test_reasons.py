@@ -3,8 +3,6 @@
 import asyncio
 from dataclasses import replace
 
-import pytest
-
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.tooling import Approval, Deny, ToolContext
 from agent_cli.core.loop_config import LoopConfig
@@ -21,11 +19,12 @@ from tests.fakes import (
     tool,
     tool_use,
 )
+from tests.tables import each_row
 
 LONG = "".join(f"{number} " for number in range(20_000))
 
 
-@pytest.mark.parametrize("length", [0, 1, 4_000])
+@each_row("length", [0, 1, 4_000])
 def test_reason_within_the_limit_is_unchanged(length: int) -> None:
     assert bounded("r" * length) == "r" * length
 

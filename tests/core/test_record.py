@@ -16,6 +16,7 @@ from agent_cli.core import record
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.record import Record
 from tests.fakes import calls, tool_use
+from tests.tables import each_row
 
 ENDED = ToolOutput("o", 2, "r", tool_use("x"), ended_at_ms=500)
 
@@ -88,7 +89,7 @@ def test_every_change_of_the_record_is_published_once_and_immediately() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "after"),
     [
         ("completed", "running"),

@@ -35,6 +35,7 @@ from tests.fakes import (
     tool_use,
     wrong,
 )
+from tests.tables import each_row
 
 IMAGE: Block = {
     "type": "image",
@@ -44,7 +45,7 @@ HI = UserMessage.of("hi")
 TOOL = tool("save", returns("ok"), writes=lambda params: [f"/{params}"])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("returned", "told"),
     [
         ({"rows": 3}, "returned dict, which is not a result"),
@@ -147,7 +148,7 @@ async def test_cancellation_of_the_caller_reaches_what_it_awaits_and_leaves() ->
         await task
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("take", "messages"),
     [
         (None, []),
@@ -170,7 +171,7 @@ def test_paths_are_those_of_the_input() -> None:
     assert declared_paths(both, "a") == (("/in/a",), ("/a",))
 
 
-@pytest.mark.parametrize("error", [ValueError("broken"), SystemExit(3)])
+@each_row("error", [ValueError("broken"), SystemExit(3)])
 def test_failing_function_of_a_tool_is_a_sentence_for_the_model(error: BaseException) -> None:
     def fail(_params: object) -> Sequence[str]:
         raise error

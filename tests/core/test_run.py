@@ -96,7 +96,7 @@ def test_phase_guards_match_the_documented_tables(phase: Phase) -> None:
     assert guards == GUARDS[phase.value]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("phase", "through"),
     [
         ("idle", ["error", "idle"]),  # a limit, before anything was asked

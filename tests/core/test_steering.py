@@ -4,8 +4,6 @@ import asyncio
 from dataclasses import replace
 from typing import Literal
 
-import pytest
-
 from agent_cli import AgentContext, agent_loop, agent_loop_continue
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.tooling import Allow, Approval, ToolContext
@@ -30,6 +28,7 @@ from tests.fakes import (
     tool_use,
     users,
 )
+from tests.tables import each_row
 
 
 async def test_steering_queued_while_the_reply_streams_lets_the_first_tool_run() -> None:
@@ -61,7 +60,7 @@ async def test_steering_queued_while_the_reply_streams_lets_the_first_tool_run()
     check_run(events)
 
 
-@pytest.mark.parametrize("tool_execution", ["parallel", "sequential"])
+@each_row("tool_execution", ["parallel", "sequential"])
 async def test_steering_skips_a_call_that_would_need_approval(
     tool_execution: Literal["parallel", "sequential"],
 ) -> None:
@@ -95,8 +94,8 @@ async def test_steering_skips_a_call_that_would_need_approval(
     check_run(events)
 
 
-@pytest.mark.parametrize("steering", ["skip_unstarted", "cancel_running", "after_batch"])
-@pytest.mark.parametrize("tool_execution", ["parallel", "sequential"])
+@each_row("steering", ["skip_unstarted", "cancel_running", "after_batch"])
+@each_row("tool_execution", ["parallel", "sequential"])
 async def test_approved_call_runs_despite_queued_steering_messages(
     tool_execution: Literal["parallel", "sequential"],
     steering: Literal["skip_unstarted", "cancel_running", "after_batch"],
@@ -179,7 +178,7 @@ def test_agent_can_be_steered_in_several_event_loops() -> None:
     assert held.cancelled == ["t1", "t2"]
 
 
-@pytest.mark.parametrize("queue", ["steer", "follow_up"])
+@each_row("queue", ["steer", "follow_up"])
 async def test_callers_message_source_is_used_in_addition_to_the_queue(queue: str) -> None:
     """S0-22, S0-54: messages given to `agent.steer()` must not wait for ever."""
     own = [UserMessage.of("from the callback")]
@@ -222,7 +221,7 @@ async def test_undelivered_message_of_the_callers_source_is_queued_at_the_end() 
     assert len(model.requests) == 1
 
 
-@pytest.mark.parametrize("whose", ["queue", "own"])
+@each_row("whose", ["queue", "own"])
 async def test_steering_from_queue_or_callers_source_cancels_running_calls(whose: str) -> None:
     """C3: waiting on one source does not block the other."""
     held, arrived = Held(), asyncio.Event()

@@ -98,7 +98,7 @@ async def test_stream_result_separates_thinking_text_and_tool_calls() -> None:
     assert StreamProcessor.has_tool_calls(result)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("calls", "expected"), [((), False), (({"type": "tool_use", "id": "t", "name": "a"},), True)]
 )
 def test_stream_result_with_a_call_has_tool_calls(
@@ -110,7 +110,7 @@ def test_stream_result_with_a_call_has_tool_calls(
     assert StreamProcessor().has_tool_calls(result) is expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("stop_reason", "finish_reason"),
     [
         ("end_turn", "stop"),

@@ -6,8 +6,6 @@ import subprocess
 import sys
 from dataclasses import replace
 
-import pytest
-
 from agent_cli.contracts.events import Notice, ToolCall, ToolExecutionEnd
 from agent_cli.contracts.media_files import image_block
 from agent_cli.contracts.messages import ToolResultMessage, UserMessage
@@ -38,6 +36,7 @@ from tests.fakes import (
     tool,
     tool_use,
 )
+from tests.tables import each_row
 
 SOON = LoopConfig(tool_timeout_s=0.01, tool_stop_timeout_s=0.01)
 
@@ -61,7 +60,7 @@ class Stubborn:
         return "late"
 
 
-@pytest.mark.parametrize("code", [0, 3, "bye", None])
+@each_row("code", [0, 3, "bye", None])
 async def test_tool_that_calls_sys_exit_gives_an_error_result(code: int | str | None) -> None:
     """S0-53: `sys.exit` in a tool used to end the event loop, and the program with it."""
     agent, _, events = scripted_agent(
@@ -339,7 +338,7 @@ def _host(*, configure: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-@pytest.mark.parametrize("how", ["abort", "steer"])
+@each_row("how", ["abort", "steer"])
 async def test_finished_call_keeps_its_result_when_finish_result_is_interrupted(how: str) -> None:
     """S0-64, C3: the hook is slow; the model must not be told to repeat the call."""
     gate = Gate()

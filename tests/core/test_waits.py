@@ -15,10 +15,11 @@ from agent_cli.core.waits import (
     WaitedTooLong,
 )
 from tests.fakes import returns, tool, tool_use
+from tests.tables import each_row
 from tests.waiting import StoppedClock
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("later", "waits"),
     [
         ("/w/ab", False),

@@ -6,12 +6,11 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-import pytest
-
 from agent_cli.host_proxy.proxy import Contact, HostProxy
 from agent_cli.system.addresses import are_inside
 from tests.host_proxy import tricks
 from tests.host_proxy.tricks import ALLOWED, GOOD_HELLO, hello, records
+from tests.tables import each_row
 
 PUBLIC = "93.184.216.34"
 LIMIT_S = 20.0
@@ -162,7 +161,7 @@ async def test_addresses_and_internal_names_are_refused_where_every_host_is_allo
     assert (it.connected, it.resolved) == ([], [])
 
 
-@pytest.mark.parametrize("is_split", [False, True])
+@each_row("is_split", [False, True])
 async def test_no_other_first_message_passes_a_tunnel(*, is_split: bool) -> None:
     passed: list[bytes] = []
     async with around() as it:
@@ -214,7 +213,7 @@ async def test_repeated_hello_and_encrypted_records_pass() -> None:
     assert it.received == good + more
 
 
-@pytest.mark.parametrize(
+@each_row(
     "inside",
     [
         *("127.0.0.1", "10.1.2.3", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0"),
@@ -237,7 +236,7 @@ async def test_allowed_name_of_an_internal_address_is_refused(inside: str) -> No
     assert len(it.resolved) == 3
 
 
-@pytest.mark.parametrize(
+@each_row(
     "more",
     [
         b"GET http://evil.example.net/ HTTP/1.1\r\n\r\n",

@@ -12,6 +12,7 @@ import pytest
 
 from agent_cli.system.addresses import are_inside
 from tests.host_proxy.test_proxy import around, connect_to
+from tests.tables import each_row
 
 GOOD = "registry.example"
 BAD = "evil.example"
@@ -164,7 +165,7 @@ HELLOS = {
 }
 
 
-@pytest.mark.parametrize("hello", HELLOS.values(), ids=HELLOS)
+@each_row("hello", HELLOS.values(), ids=HELLOS)
 async def test_nothing_but_tls_for_the_allowed_name_gets_through(hello: bytes) -> None:
     """Threat 18: no byte of it reaches the server."""
     async with around() as it:
@@ -200,8 +201,8 @@ SECOND = {
 }
 
 
-@pytest.mark.parametrize("at_once", [True, False])
-@pytest.mark.parametrize("second", SECOND.values(), ids=SECOND)
+@each_row("at_once", [True, False])
+@each_row("second", SECOND.values(), ids=SECOND)
 async def test_second_hello_for_another_name_does_not_arrive(second: bytes, at_once: bool) -> None:
     """Threat 18: a server may ask for one, in plain text."""
     async with around() as it:
@@ -232,7 +233,7 @@ _AUTHORITIES = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("authority", _AUTHORITIES)
+@each_row("authority", _AUTHORITIES)
 async def test_unusual_authority_connects_to_nothing(authority: str) -> None:
     """Threat 18: addresses in any notation, and names that two programs read differently."""
     async with around() as it:
@@ -313,7 +314,7 @@ REQUESTS = {
 }
 
 
-@pytest.mark.parametrize("request_", REQUESTS.values(), ids=REQUESTS)
+@each_row("request_", REQUESTS.values(), ids=REQUESTS)
 async def test_unusual_request_connects_to_nothing(request_: bytes) -> None:
     """Threat 18: what two programs may read differently is passed to neither."""
     async with around() as it:
@@ -343,7 +344,7 @@ BEHIND = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("request_", BEHIND.values(), ids=BEHIND)
+@each_row("request_", BEHIND.values(), ids=BEHIND)
 async def test_what_follows_a_request_is_not_passed_on(request_: bytes) -> None:
     """Threat 18: a second request on the connection would go to the first one's server."""
     async with around() as it:
@@ -355,7 +356,7 @@ async def test_what_follows_a_request_is_not_passed_on(request_: bytes) -> None:
         assert it.received.count(b"HTTP/1.") <= 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     "address",
     [
         *("127.0.0.1", "127.255.255.254", "0.0.0.0", "0.1.2.3", "10.0.0.1", "172.31.255.255"),

@@ -8,6 +8,7 @@ import pytest
 
 from tests.messages_api import FakeMessagesApi, Reply, cited, reply, search, thinking, tool_use
 from tests.messages_api.script import Payload
+from tests.tables import each_row
 
 HEADERS = {"authorization": "Bearer k", "anthropic-version": "2026-10-21"}
 BINDING_BETA = {"anthropic-beta": "thinking-binding-controls-2026-08-01"}
@@ -330,7 +331,7 @@ async def test_fake_api_refuses_a_prompt_larger_than_the_context_window() -> Non
     assert (status, "prompt is too long: " in answer) == (400, True)
 
 
-@pytest.mark.parametrize("headers", [{}, {"x-api-key": "k"}, {"authorization": "Bearer wrong"}])
+@each_row("headers", [{}, {"x-api-key": "k"}, {"authorization": "Bearer wrong"}])
 async def test_fake_api_refuses_a_request_without_the_right_bearer_token(
     headers: dict[str, str],
 ) -> None:

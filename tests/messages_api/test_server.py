@@ -27,6 +27,7 @@ from tests.messages_api.prompt_cache import PromptCache
 from tests.messages_api.script import Payload
 from tests.messages_api.server import NO_LINGER
 from tests.messages_api.test_rules import HEADERS, LONG, SHORT, post, request, text, user
+from tests.tables import each_row
 
 ROOT = Path(__file__).parents[2]
 BODY = json.dumps(request()).encode()
@@ -90,7 +91,7 @@ async def test_disconnect_of_a_client_is_noticed() -> None:
         assert await asyncio.to_thread(api.requests[0].disconnected.wait, 60)
 
 
-@pytest.mark.parametrize(("fault", "ended_by"), [("drop", b""), ("reset", ConnectionResetError)])
+@each_row(("fault", "ended_by"), [("drop", b""), ("reset", ConnectionResetError)])
 def test_scripted_fault_breaks_the_connection(fault: str, ended_by: object) -> None:
     """The fault is a FIN in the middle of a chunk, or an RST; everything before it arrives."""
     with (
@@ -193,7 +194,7 @@ def test_simulated_cache_misses_changed_or_too_distant_prefixes() -> None:
     assert missed["cache_read_input_tokens"] == 0
 
 
-@pytest.mark.parametrize("turns", range(5))
+@each_row("turns", range(5))
 async def test_connection_being_accepted_is_closed_with_the_server(turns: int) -> None:
     """Otherwise the garbage collector would report it in a later test."""
     async with FakeMessagesApi() as api:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,6 +31,7 @@ from agent_cli.policies.cache_warming import (
 from agent_cli.policies.cache_watch import CACHE_LIFE_S
 from agent_cli.providers.anthropic.models import cost_microdollars, model_by_id, model_table
 from tests.fakes import says
+from tests.tables import each_row
 
 OPUS = model_by_id("claude-opus-5-5")
 REQUEST = ModelRequest(model=OPUS, messages=(UserMessage.of("hi"),), session_id="s")
@@ -152,8 +152,8 @@ async def test_renewals_end_at_the_limit_of_an_idle_session() -> None:
     assert len(server.requests) == IDLE_LIMIT_S // 270
 
 
-@pytest.mark.parametrize(("runs", "limit_s"), [(False, 1_800), (True, 3_600)])
-@pytest.mark.parametrize(("over_s", "is_renewed"), [(0.0, True), (0.5, False)])
+@each_row(("runs", "limit_s"), [(False, 1_800), (True, 3_600)])
+@each_row(("over_s", "is_renewed"), [(0.0, True), (0.5, False)])
 async def test_half_an_hour_without_a_user_and_an_hour_of_a_tool_are_the_limits(
     limit_s: float, over_s: float, *, runs: bool, is_renewed: bool
 ) -> None:
@@ -172,7 +172,7 @@ async def test_half_an_hour_without_a_user_and_an_hour_of_a_tool_are_the_limits(
     assert await keeps.renew() is is_renewed
 
 
-@pytest.mark.parametrize("tokens_less", [0, 1])
+@each_row("tokens_less", [0, 1])
 async def test_a_renewal_is_worth_a_request_from_five_cents_on(tokens_less: int) -> None:
     def saving(tokens: int) -> int:
         found = expected_saving(lambda usage: cost_microdollars(OPUS.id, usage), tokens, runs=False)
@@ -188,7 +188,7 @@ async def test_a_renewal_is_worth_a_request_from_five_cents_on(tokens_less: int)
     assert await keeps.renew() is (tokens_less == 0)
 
 
-@pytest.mark.parametrize("reason", ["session", "small", "late", "budget", "tool"])
+@each_row("reason", ["session", "small", "late", "budget", "tool"])
 async def test_nothing_is_sent_where_it_saves_nothing(reason: str) -> None:
     """Of another session, for little money, after the machine slept, and while a tool runs."""
     server = Server(tokens=10_000 if reason == "small" else 400_000)
@@ -204,7 +204,7 @@ async def test_nothing_is_sent_where_it_saves_nothing(reason: str) -> None:
     assert server.requests == []
 
 
-@pytest.mark.parametrize(("left", "renews"), [(4_000_000, True), (3_999_999, False)])
+@each_row(("left", "renews"), [(4_000_000, True), (3_999_999, False)])
 async def test_a_limit_has_to_pay_for_the_next_prompt_beside_it(left: int, renews: bool) -> None:
     """It would wait until the renewal, which may cost as much, has its answer."""
     server = Server()
@@ -244,7 +244,7 @@ async def test_always_renews_while_a_tool_runs_too() -> None:
     assert not await keeps.renew()
 
 
-@pytest.mark.parametrize("trouble", ["limit", "retry", "gone"])
+@each_row("trouble", ["limit", "retry", "gone"])
 async def test_it_is_off_for_good_after_any_trouble(trouble: str) -> None:
     """The user's limit, a failure, and a cache that was gone: each would be paid for again."""
     server = Server()

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-import pytest
-
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model, ModelRequest, Price
 from agent_cli.contracts.side_events import CacheLost
@@ -13,6 +11,7 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.policies.cache_watch import CacheWatch, cache_lines
 from tests.fakes import MODEL, ScriptedModel, notices, returns, says, tool
 from tests.policies.histories import Listener
+from tests.tables import each_row
 
 FIRST = ModelRequest(model=MODEL, messages=(UserMessage.of("one"),), session_id="s")
 NEXT = replace(FIRST, messages=(*FIRST.messages, UserMessage.of("two")))
@@ -68,7 +67,7 @@ async def test_a_turn_that_reads_all_of_the_cache_is_no_loss() -> None:
 LOOK = tool("look", returns("seen"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("second", "wait_s", "reason", "cause"),
     [
         (replace(NEXT, tools=(LOOK.spec,)), 1, "", "the tools changed"),
@@ -123,7 +122,7 @@ UNKNOWN = (
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "wait_s", "reason", "cause", "follows"),
     [
         (MODEL, 1, "", UNKNOWN, "msg"),
@@ -180,9 +179,7 @@ def test_cache_lines_sum_up_hits_savings_and_losses() -> None:
     assert cache_lines(Usage(), [], price=lambda _of: None) == ["nothing was sent yet"]
 
 
-@pytest.mark.parametrize(
-    ("lost", "counted", "told"), [(1_023, 0, 0), (1_024, 1, 0), (1_111, 1, 0), (1_112, 1, 1)]
-)
+@each_row(("lost", "counted", "told"), [(1_023, 0, 0), (1_024, 1, 0), (1_111, 1, 0), (1_112, 1, 1)])
 async def test_less_than_any_model_caches_is_no_loss_and_less_than_a_cent_is_not_told(
     lost: int, counted: int, told: int
 ) -> None:
@@ -192,7 +189,7 @@ async def test_less_than_any_model_caches_is_no_loss_and_less_than_a_cent_is_not
     assert (len(losses), len(notices)) == (counted, told)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("wait_s", "cause"),
     [
         (300, "no change of ours: the server had dropped it"),

@@ -51,6 +51,7 @@ from tests.policies.histories import (
     sent,
     turn_of,
 )
+from tests.tables import each_row
 
 CHAT: list[Step] = ["user", 0] * 8
 TINY = Model("tiny", context_window=100)
@@ -88,7 +89,7 @@ async def test_threshold_below_what_cannot_be_summarized_is_told_once() -> None:
     assert warning.endswith(": raise it")
 
 
-@pytest.mark.parametrize("make", [Compaction, partial(Compaction, threshold_tokens=0)])
+@each_row("make", [Compaction, partial(Compaction, threshold_tokens=0)])
 async def test_default_threshold_is_80_percent_of_the_models_window(
     make: Callable[[FixedStrategy], Compaction],
 ) -> None:
@@ -141,7 +142,7 @@ async def test_compaction_keeps_the_first_and_last_messages_and_summarizes_the_r
     assert told.tokens_read == 70
 
 
-@pytest.mark.parametrize(("fewer_tokens", "is_taken"), [(0, False), (1, True)])
+@each_row(("fewer_tokens", "is_taken"), [(0, False), (1, True)])
 async def test_summary_must_be_smaller_than_the_messages_it_replaces(
     fewer_tokens: int, *, is_taken: bool
 ) -> None:
@@ -202,7 +203,7 @@ async def test_facts_in_summarized_messages_reach_the_summarizer_and_the_model()
     assert told.startswith(f"[Summary of the conversation up to here]\n- {facts}\n\n{WORDS_TEXT}\n")
 
 
-@pytest.mark.parametrize("strategy", [None, FixedStrategy("mine")])
+@each_row("strategy", [None, FixedStrategy("mine")])
 async def test_compaction_needs_a_strategy(
     strategy: FixedStrategy | None,
 ) -> None:
@@ -215,7 +216,7 @@ async def test_compaction_needs_a_strategy(
     assert (conversation.context() == before) == (strategy is None)
 
 
-@pytest.mark.parametrize(("happened", "asked"), [(["user", 0], 0), (["user", 0, 0], 1)])
+@each_row(("happened", "asked"), [(["user", 0], 0), (["user", 0, 0], 1)])
 async def test_single_message_between_first_and_last_ones_is_not_summarized(
     happened: list[Step], asked: int
 ) -> None:
@@ -238,7 +239,7 @@ async def test_compaction_never_splits_a_call_from_its_results() -> None:
     assert conversation.context()[2:] == before[-4:]
 
 
-@pytest.mark.parametrize(("system", "first"), [("s" * 400, "go"), ("", "f" * 400)])
+@each_row(("system", "first"), [("s" * 400, "go"), ("", "f" * 400)])
 async def test_no_compaction_if_system_prompt_or_first_message_alone_is_too_large(
     system: str, first: str
 ) -> None:
@@ -279,7 +280,7 @@ async def test_overflow_forces_a_compaction_below_the_threshold() -> None:
     assert len(strategy.asked) == 1
 
 
-@pytest.mark.parametrize("overflow", [False, True])
+@each_row("overflow", [False, True])
 async def test_protected_messages_are_kept_while_older_ones_can_be_compacted(
     overflow: bool,
 ) -> None:
@@ -314,7 +315,7 @@ async def test_overflow_of_the_protected_messages_compacts_some_of_them() -> Non
     assert problems(sent(conversation)) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "make", [partial(FixedStrategy, failures=1), partial(FixedStrategy, text=""), lambda: None]
 )
 async def test_without_a_summary_the_oldest_rounds_are_dropped(
@@ -553,7 +554,7 @@ async def test_huge_tool_result_is_compacted_before_the_next_request() -> None:
     assert "what was" in str(model.sent())
 
 
-@pytest.mark.parametrize("strategy", [FixedStrategy(), None])
+@each_row("strategy", [FixedStrategy(), None])
 async def test_tools_that_replaced_messages_had_added_are_added_again_at_once(
     strategy: FixedStrategy | None,
 ) -> None:
@@ -641,7 +642,7 @@ async def test_request_that_nothing_makes_smaller_ends_with_the_servers_words() 
     assert len(model.requests) < 6
 
 
-@pytest.mark.parametrize(("room", "goes_behind"), [(16_000, True), (15_999, False)])
+@each_row(("room", "goes_behind"), [(16_000, True), (15_999, False)])
 async def test_summary_is_asked_behind_the_request_only_with_room_to_think(
     room: int, *, goes_behind: bool
 ) -> None:

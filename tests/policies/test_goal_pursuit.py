@@ -14,6 +14,7 @@ from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.run import RunResult
 from agent_cli.policies.goal_pursuit import Pursuit
 from tests.fakes import says, scripted_agent
+from tests.tables import each_row
 
 FAILED = CheckRun(exit_code=1, output="1 failed in 0.12s\n[exit 1]")
 PASSED = CheckRun(exit_code=0, output="")
@@ -112,7 +113,7 @@ async def test_model_reads_each_failure_and_goes_on_until_the_check_passes() -> 
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("goal", "reason"),
     [
         (Goal(text="x", check="make", rounds_max=3), "after 3 rounds"),
@@ -161,7 +162,7 @@ async def test_same_failure_without_a_change_is_not_tried_a_third_time() -> None
     assert result.error and "twice in the same way" in result.error
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("second", "trees"),
     [
         (CheckRun(exit_code=2, output=FAILED.output), ["a"]),  # another failure
@@ -175,7 +176,7 @@ async def test_flapping_or_changing_is_no_standstill(second: CheckRun, trees: li
     assert (await world.go()).stop_reason == "end_turn"
 
 
-@pytest.mark.parametrize("words", ["BLOCKED: I need a key", "Sorry.\n\n**BLOCKED:** I need a key"])
+@each_row("words", ["BLOCKED: I need a key", "Sorry.\n\n**BLOCKED:** I need a key"])
 async def test_model_that_says_what_blocks_it_ends_the_goal(words: str) -> None:
     world = World([FAILED], [words])
 
@@ -194,7 +195,7 @@ async def test_goal_without_a_check_ends_with_the_models_word() -> None:
     assert world.notices[-1] == "goal reached, says the model: all 3 pages read"
 
 
-@pytest.mark.parametrize("during", ["check", "tree"])
+@each_row("during", ["check", "tree"])
 async def test_goal_ended_during_its_check_stays_ended(during: str) -> None:
     """The check goes on, and its failure is no new round."""
 
@@ -304,7 +305,7 @@ async def test_a_check_without_a_limit_of_its_goal_ends_after_ten_minutes() -> N
     assert limited.ran == [("make", 599.0)]
 
 
-@pytest.mark.parametrize(("passed_s", "recorded_s"), [(29.0, 0.0), (30.0, 30.0)])
+@each_row(("passed_s", "recorded_s"), [(29.0, 0.0), (30.0, 30.0)])
 async def test_time_of_a_goal_is_recorded_twice_a_minute(
     passed_s: float, recorded_s: float
 ) -> None:

@@ -39,6 +39,7 @@ from tests.policies.histories import (
     sent,
     turn_of,
 )
+from tests.tables import each_row
 
 CONSTRAINTS = 60
 WINDOW = Model("m", context_window=1_000_000)
@@ -101,7 +102,7 @@ async def test_between_cuts_each_request_extends_the_previous_one() -> None:
     assert 0 < len(changed) <= 2 * rounds / (limit // 4)
 
 
-@pytest.mark.parametrize(("limit", "removed"), [(0, 0), (8, 0), (7, 2), (1, 6)])
+@each_row(("limit", "removed"), [(0, 0), (8, 0), (7, 2), (1, 6)])
 def test_trimming_limit_counts_messages_and_0_disables_trimming(limit: int, removed: int) -> None:
     """S1-32: 8 messages: 4 of the user's, 2 answers, a call and its result."""
     conversation = conversation_with(["user", 0, "user", 1, "user", 0])
@@ -300,7 +301,7 @@ async def test_all_constraints_survive_three_compactions_of_a_long_session() -> 
     assert sent.count(WORDS_TEXT) == 1
 
 
-@pytest.mark.parametrize("strategy", [None, FixedStrategy(failures=99)])
+@each_row("strategy", [None, FixedStrategy(failures=99)])
 async def test_all_constraints_survive_cuts_without_a_summary(
     strategy: FixedStrategy | None,
 ) -> None:
@@ -331,7 +332,7 @@ async def cut(conversation: Conversation, how: str, words_chars: int = USER_WORD
     await (policy(turn) if turn.overflow else policy.compact_now(turn))
 
 
-@pytest.mark.parametrize("how", ["summary", "overflow", "length"])
+@each_row("how", ["summary", "overflow", "length"])
 async def test_cuts_soon_after_another_keep_the_words_that_it_kept(how: str) -> None:
     """Most of what such a cut replaces is the user's words: they are no measure for themselves."""
     conversation = Conversation()
@@ -351,7 +352,7 @@ async def test_cuts_soon_after_another_keep_the_words_that_it_kept(how: str) -> 
     assert sent.count(WORDS_TEXT) == 1
 
 
-@pytest.mark.parametrize("how", ["summary", "overflow", "length"])
+@each_row("how", ["summary", "overflow", "length"])
 async def test_words_beyond_the_budget_are_counted_and_recalled_by_themselves(how: str) -> None:
     """Also after a second cut: the newest stay, the others are found with their own words."""
     conversation = Conversation()
@@ -415,7 +416,7 @@ def test_that_no_words_fit_is_said() -> None:
     assert words_of(conversation, chars_max=0) == []
 
 
-@pytest.mark.parametrize("signed", [None, {"model": "m", "block": {"type": "compaction"}}])
+@each_row("signed", [None, {"model": "m", "block": {"type": "compaction"}}])
 async def test_a_cut_behind_a_summary_keeps_it_and_says_the_later_words_too(signed: Json) -> None:
     """A summary that the server signed goes with the words behind it in the same way."""
     conversation = Conversation()
@@ -638,7 +639,7 @@ def test_changing_calls_before_an_entry_are_listed_with_their_numbers() -> None:
     assert (len(listed), listed[0].split()[-1], listed[-1].split()[-1]) == (100, "u1", "u100")
 
 
-@pytest.mark.parametrize(("size", "is_whole"), [(4_000, True), (4_001, False)])
+@each_row(("size", "is_whole"), [(4_000, True), (4_001, False)])
 def test_a_text_of_the_user_is_cut_where_it_is_longer_than_its_ends(
     size: int, *, is_whole: bool
 ) -> None:

@@ -15,6 +15,7 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.core.projection import entries
 from agent_cli.policies.judge import ENTRY, INSTRUCTIONS, OUTPUT_TOKENS_MAX, Judge
 from tests.fakes import calls, tool_use
+from tests.tables import each_row
 
 CALL = ToolCall("t9", "mcp__tracker__close", {"issue": 7})
 
@@ -52,12 +53,12 @@ async def verdict(answer: str | Exception) -> str:
     return (await judge.judge(CALL, conversation)).reason
 
 
-@pytest.mark.parametrize("answer", ["yes", "Yes.", "`yes`", " YES\n", '"yes"'])
+@each_row("answer", ["yes", "Yes.", "`yes`", " YES\n", '"yes"'])
 async def test_a_plain_yes_allows(answer: str) -> None:
     assert await verdict(answer) == ""
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "reason"),
     [
         ("no: it changes what others use", "the judge says no: it changes what others use"),
@@ -111,7 +112,7 @@ async def test_a_subagents_task_does_not_count_as_words_of_the_user() -> None:
     assert "push everything" not in model.asked[0]
 
 
-@pytest.mark.parametrize("size", [0, 400, 650, 1_150])
+@each_row("size", [0, 400, 650, 1_150])
 async def test_a_decision_costs_less_than_a_tenth_of_a_cent(size: int) -> None:
     """At 1 USD a million input tokens and 5 output, 4 bytes a token, however long the session."""
     model, conversation = Model(["yes"]), session(*["x" * 5_000] * 50)
@@ -211,7 +212,7 @@ async def test_a_message_of_the_user_is_cut_where_its_room_ends(
     assert (f"- {message}\n" in model.asked[0]) == is_whole
 
 
-@pytest.mark.parametrize(("size", "is_judged"), [(1_200, True), (1_201, False)])
+@each_row(("size", "is_judged"), [(1_200, True), (1_201, False)])
 async def test_a_call_is_judged_up_to_the_length_that_can_be_shown(
     size: int, *, is_judged: bool
 ) -> None:
@@ -222,7 +223,7 @@ async def test_a_call_is_judged_up_to_the_length_that_can_be_shown(
     assert (found.is_allowed, len(model.asked)) == (is_judged, int(is_judged))
 
 
-@pytest.mark.parametrize(("size", "shown"), [(695, 5), (696, 4), (1_099, 1), (1_100, 0)])
+@each_row(("size", "shown"), [(695, 5), (696, 4), (1_099, 1), (1_100, 0)])
 async def test_last_calls_fill_the_room_that_the_next_call_leaves(size: int, shown: int) -> None:
     """Five at most; a call beyond the room would make the decision dearer."""
     model, conversation = Model(["yes"]), session(*["Fix it."] * 7)
@@ -232,7 +233,7 @@ async def test_last_calls_fill_the_room_that_the_next_call_leaves(size: int, sho
     assert model.asked[0].count("bash {") == shown
 
 
-@pytest.mark.parametrize(("length", "is_whole"), [(100, True), (101, False)])
+@each_row(("length", "is_whole"), [(100, True), (101, False)])
 async def test_an_earlier_call_is_cut_to_its_line(length: int, *, is_whole: bool) -> None:
     model, conversation = Model(["yes"]), Conversation()
     conversation.begin(UserMessage.of("Go."))
@@ -245,7 +246,7 @@ async def test_an_earlier_call_is_cut_to_its_line(length: int, *, is_whole: bool
     assert (f'bash {{"command": "{command}"}}' in model.asked[0]) == is_whole
 
 
-@pytest.mark.parametrize(("size", "is_whole"), [(695, True), (696, False)])
+@each_row(("size", "is_whole"), [(695, True), (696, False)])
 async def test_a_script_is_abridged_as_soon_as_it_takes_the_room_of_the_last_calls(
     size: int, *, is_whole: bool
 ) -> None:

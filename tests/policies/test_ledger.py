@@ -46,6 +46,7 @@ from agent_cli.policies.reservations import (
 from agent_cli.policies.side_questions import SideQuestions
 from tests.fakes import MODEL, Gate, ScriptedModel, pieces, problems, returns, tool, tool_use
 from tests.policies.histories import llm
+from tests.tables import each_row
 from tests.waiting import StoppedClock
 
 REQUEST = ModelRequest(model=MODEL, messages=(UserMessage.of("hello"),), max_tokens=10_000)
@@ -128,7 +129,7 @@ async def test_worst_case_cost_is_reserved_until_the_usage_is_known() -> None:
     assert book.held == [WORST_CASE, 300, 0]
 
 
-@pytest.mark.parametrize("declined", ["", MODEL.id])
+@each_row("declined", ["", MODEL.id])
 async def test_count_of_another_model_is_no_bound_for_the_next_prompt(declined: str) -> None:
     """One model answered for another, or all declined: another counts other tokens."""
     beside = (ModelUsage(MODEL.id, Usage(20, 1, cost_microdollars=1)),)
@@ -188,7 +189,7 @@ async def test_refusal_of_a_call_that_exceeds_the_whole_limit_says_to_raise_it()
     assert str(agents_share.too_little(2_000)).endswith("into its share, so raise it (maxCost)")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("counted", "sent_max"),
     [(2_600, 10_000), (2_800, 9_860), (2_400, None), (1, None), (50_000, None), (None, None)],
 )
@@ -281,7 +282,7 @@ async def test_cancelled_call_counts_as_its_worst_case_cost() -> None:
     assert book.figures() == (0, 0, WORST_CASE)
 
 
-@pytest.mark.parametrize(("may_have_cost", "lost"), [(False, 0), (True, WORST_CASE)])
+@each_row(("may_have_cost", "lost"), [(False, 0), (True, WORST_CASE)])
 async def test_retried_call_pays_only_for_attempts_that_may_have_cost(
     may_have_cost: bool, lost: int
 ) -> None:
@@ -294,7 +295,7 @@ async def test_retried_call_pays_only_for_attempts_that_may_have_cost(
     assert book.figures() == (7, 0, lost)
 
 
-@pytest.mark.parametrize(("may_have_cost", "lost"), [(False, 0), (True, WORST_CASE)])
+@each_row(("may_have_cost", "lost"), [(False, 0), (True, WORST_CASE)])
 async def test_call_stopped_in_the_wait_before_a_retry_costs_nothing_more(
     may_have_cost: bool, lost: int
 ) -> None:
@@ -339,7 +340,7 @@ async def test_retry_is_shortened_to_what_the_rest_pays_for() -> None:
 KNOWN = Usage(input_tokens=30, output_tokens=1)
 
 
-@pytest.mark.parametrize("limit", [0, 100_000])
+@each_row("limit", [0, 100_000])
 async def test_prompt_of_a_reply_that_broke_off_is_spent_and_the_rest_may_be(limit: int) -> None:
     """The API counts the prompt when a reply starts; it is recorded with and without limit."""
     lost = ModelError("cut", may_have_cost=True)
@@ -368,7 +369,7 @@ async def test_known_prompt_frees_the_rest_of_its_bound_for_other_calls() -> Non
 PACED = replace(REQUEST, model=replace(MODEL, output_tokens_per_s=100), max_tokens=10_000)
 
 
-@pytest.mark.parametrize(("after_s", "generated"), [(0, 500), (20, 2_500), (3_600, 10_000)])
+@each_row(("after_s", "generated"), [(0, 500), (20, 2_500), (3_600, 10_000)])
 async def test_reply_that_broke_off_costs_at_most_what_was_generated_by_then(
     after_s: float, generated: int
 ) -> None:
@@ -475,7 +476,7 @@ async def test_child_without_a_share_may_use_all_that_its_parent_has() -> None:
     assert child.account.spent == 2_500_007
 
 
-@pytest.mark.parametrize(("rest", "sent"), [(1_280, [1_280]), (1_279, [])])
+@each_row(("rest", "sent"), [(1_280, [1_280]), (1_279, [])])
 async def test_reply_is_shortened_only_as_far_as_it_is_useful(rest: int, sent: list[int]) -> None:
     """A reply that is cut off in its first call is paid for and of no use."""
     book = Book(priced(7), limit=PROMPT_COST + rest)
@@ -489,8 +490,8 @@ async def test_reply_is_shortened_only_as_far_as_it_is_useful(rest: int, sent: l
     assert [each.max_tokens for each in book.model.requests] == sent
 
 
-@pytest.mark.parametrize("is_again", [False, True])
-@pytest.mark.parametrize(("rest", "counts"), [(8_192, 0), (8_191, 1)])
+@each_row("is_again", [False, True])
+@each_row(("rest", "counts"), [(8_192, 0), (8_191, 1)])
 async def test_call_waits_for_others_only_where_its_own_reply_would_be_short(
     rest: int, counts: int, *, is_again: bool
 ) -> None:
@@ -533,7 +534,7 @@ def test_bound_of_a_prompt_counts_the_schema_of_its_answer() -> None:
     assert found.prompt_tokens == without.prompt_tokens + len(json.dumps(schema))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("hosted", "uses", "searches"),
     [
         (Hosted(is_open=True, falls_back=True), 5, 5),

@@ -4,8 +4,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-import pytest
-
 from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model, ModelRequest, Reply, Retrying, TextDelta
@@ -17,6 +15,7 @@ from tests.fakes import MODEL, ScriptedModel, Step, notices, says
 from tests.messages_api import ReceivedRequest, reply, serve_in_thread
 from tests.messages_api.script import Answer, error
 from tests.policies.histories import Listener, turn_of
+from tests.tables import each_row
 
 SECOND, THIRD = Model("second", api="scripted"), Model("third", api="scripted")
 OVERLOADED = ModelError("API overloaded (529); try again later", trouble="overloaded")
@@ -129,7 +128,7 @@ async def test_what_is_asked_beside_the_turns_falls_back_too() -> None:
     assert it.next_model() == (MODEL.id, "low")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("make", "named"),
     [(FallbackModels, ()), (partial(FallbackModels, by_server=True), (SECOND,))],
 )

@@ -1,7 +1,5 @@
 """What rules let the model's server do itself, where no question holds a single call."""
 
-import pytest
-
 from agent_cli.contracts.tooling import Hosted
 from agent_cli.policies.network_rules import Outlook, hosted_outlook
 from agent_cli.policies.permission_rules import RuleSet, parse_rule
@@ -52,7 +50,7 @@ def test_rules_open_a_tool_of_the_server_or_leave_it_to_a_question(
     assert outlook(**kinds).hosted == hosted
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kinds", "reason"),
     [
         ({"allow": "web_search", "deny": "web_search"}, "the rule deny web_search"),

@@ -21,6 +21,7 @@ from agent_cli.policies.prefix_watch import PrefixWatch
 from tests.fakes import MODEL, calls, notices, returns, says, tool, tool_use
 from tests.plugins.contributing import Contributing, two_dollars_a_million
 from tests.policies.histories import Listener, turn_of
+from tests.tables import each_row
 
 LONG = "x" * 40_000
 
@@ -149,7 +150,7 @@ async def test_a_conversation_without_a_cache_causes_no_report() -> None:
     assert run.notices() == []
 
 
-@pytest.mark.parametrize(("chars", "told"), [(15_960, 0), (16_000, 1)])
+@each_row(("chars", "told"), [(15_960, 0), (16_000, 1)])
 async def test_reading_anew_for_less_than_a_cent_is_not_told(chars: int, told: int) -> None:
     """A sentence in front of the answer about a tenth of a cent only distracts."""
     run = Contributing(
@@ -253,7 +254,7 @@ async def test_loss_by_a_compaction_is_expected_in_another_process_too() -> None
     assert (run.told, run.losses_expected) == ([], 1)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changed", "passed_s", "seen", "cause"),
     [
         ({}, 10, True, None),
@@ -379,7 +380,7 @@ async def test_an_hour_keeps_tools_and_the_stable_block_cached(
     assert tokens in told
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("count", "shown"),
     [(4, "+a, +b, +c, +d"), (5, "+a, +b, +c, 2 more")],
 )

@@ -109,7 +109,7 @@ def test_there_is_no_receipt_where_the_summary_may_be_anothers(command: str) -> 
     assert receipt_of(command, PASSED, 0) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "output"),
     [
         ("pytest --version", "pytest 9.0.1"),
@@ -176,7 +176,7 @@ def test_caches_are_no_change_of_the_files(tmp_path: Path) -> None:
     assert before == with_cache != tree_state(tmp_path)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("edits", "is_final", "state"),
     [
         (0, True, " · on the final state"),

@@ -20,6 +20,7 @@ from agent_cli.policies.results import (
 )
 from tests.fakes import Step, calls, returns, says, scripted_agent, texts, tool, tool_use
 from tests.policies.histories import Listener
+from tests.tables import each_row
 
 IMAGE: Block = {"type": "image", "source": {"type": "base64", "media_type": "image/png"}}
 CALL = ToolCall("t1", "bash", {"command": "yes"})
@@ -35,7 +36,7 @@ def test_truncation_notice_has_the_specified_wording() -> None:
     assert cut == "x" * 40_000 + "\n\n" + notice
 
 
-@pytest.mark.parametrize(("length", "limit"), [(40_000, 40_000), (5, 40_000), (0, 1), (90_000, 0)])
+@each_row(("length", "limit"), [(40_000, 40_000), (5, 40_000), (0, 1), (90_000, 0)])
 def test_short_result_is_not_truncated_and_0_disables_the_limit(length: int, limit: int) -> None:
     """S1-34: 40,000 exactly stays as it is."""
     assert truncate_tool_result("x" * length, "bash", limit) == "x" * length
@@ -52,8 +53,8 @@ def test_truncation_never_splits_a_surrogate_pair() -> None:
     assert truncate_tool_result("ab\ud83d\ude00cd", "bash", 4).startswith("ab\ud83d\ude00\n\n[")
 
 
-@pytest.mark.parametrize("high", ["\ud800", "\udbff"])
-@pytest.mark.parametrize("low", ["\udc00", "\udfff"])
+@each_row("high", ["\ud800", "\udbff"])
+@each_row("low", ["\udc00", "\udfff"])
 def test_every_surrogate_pair_stays_whole(high: str, low: str) -> None:
     """S1-34: the ends of both ranges; beside them a character is one of its own."""
     assert truncate_tool_result(f"a{high}{low}b", "bash", 2).startswith("a\n\n[")
@@ -226,7 +227,7 @@ def test_each_truncated_result_causes_one_warning() -> None:
     assert listener.events == [Notice("warning", warning)]
 
 
-@pytest.mark.parametrize("limit", [0, 40_000])
+@each_row("limit", [0, 40_000])
 def test_result_that_fits_is_returned_unchanged(limit: int) -> None:
     """S1-34: 0 disables."""
     result = ToolResult.of("x" * (50_000 if not limit else 40_000))
@@ -322,7 +323,7 @@ async def test_old_documents_are_left_out_and_old_images_stay() -> None:
     assert notice.text.startswith("2 old tool results left out (about 24,0")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("chars", "old", "pause_s", "expected"),
     [
         (10_000, 4, 301, 4),  # 10,000 tokens together

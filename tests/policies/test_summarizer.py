@@ -35,6 +35,7 @@ from agent_cli.policies.summarizer import (
 from agent_cli.providers.anthropic.output_format import output_format
 from tests.fakes import MODEL, ScriptedModel, Step, calls, returns, says, stream_of, tool, tool_use
 from tests.policies.histories import Listener
+from tests.tables import each_row
 
 IMAGE: Block = {"type": "image", "source": {"type": "base64", "data": "A" * 9_000}}
 SMALL = Model("small-model")
@@ -151,7 +152,7 @@ async def test_notes_in_the_form_that_was_asked_for_become_markdown(answer: str,
     assert output_format(schema) == {"type": "json_schema", "schema": schema}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("accepted", "level"),
     [
         (frozenset[str](), "off"),
@@ -193,7 +194,7 @@ async def test_configured_summary_model_is_used_instead_of_the_runs_model() -> N
     assert scripted.requests[0].model == SMALL
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reply", "fault"),
     [
         (says("So far", stop_reason="max_tokens"), "the summary was cut off after 4,096 tokens"),
@@ -256,7 +257,7 @@ async def test_the_runs_model_is_asked_at_the_end_of_the_unchanged_request(
     assert (summary.text, asked) == (text, kinds)
 
 
-@pytest.mark.parametrize(("declined", "is_kept"), [("", True), ("another", False)])
+@each_row(("declined", "is_kept"), [("", True), ("another", False)])
 async def test_block_is_kept_only_where_the_requested_model_signed_it(
     declined: str, is_kept: bool
 ) -> None:
@@ -332,7 +333,7 @@ async def test_retry_of_a_summary_request_is_reported() -> None:
     assert listener.events == [Retry(1, 5, 10.0, "rate limited", False)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "longest"),
     [({"focus": "#"}, 2_000), ({"entries": "#"}, 3_500), ({"notes": "#"}, 22_000)],
 )
@@ -352,7 +353,7 @@ def test_what_goes_with_a_part_is_whole_up_to_its_limit(
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "ends"),
     [({"entries": "#"}, ("#" * 500, "#" * 3_000)), ({"notes": "#"}, ("#" * 20_000, "#" * 2_000))],
 )
@@ -370,7 +371,7 @@ def test_the_newest_entries_and_the_oldest_notes_stay(
     assert tail.count("#") == len(ends[1])
 
 
-@pytest.mark.parametrize(("size", "count"), [(70_000, 1), (70_001, 2)])
+@each_row(("size", "count"), [(70_000, 1), (70_001, 2)])
 def test_a_part_takes_what_one_request_has_room_for(size: int, count: int) -> None:
     """More parts cost more requests, each with the notes of those before."""
     message = UserMessage.of("u" * (size - len("User: ")))

@@ -39,6 +39,7 @@ from tests.policies.test_permissions import (
     rule_set,
     runs,
 )
+from tests.tables import each_row
 
 REPORTS = (None, Report("off"), Report("none"), Report("landlock"), Report("bwrap"))
 UNDOABLE = (
@@ -85,7 +86,7 @@ def verdict_on(row: str, permissions: Permissions) -> type[Verdict]:
             return runs(permissions, name, report, unsandboxed=where == "outside the sandbox")
 
 
-@pytest.mark.parametrize("row", MATRIX)
+@each_row("row", MATRIX)
 def test_each_mode_allows_asks_or_denies_as_the_table_says(row: str, tmp_path: Path) -> None:
     """C19, threats 10, 11 and 19: the whole table of calls and modes."""
     found = tuple(verdict_on(row, policy(tmp_path, mode=mode)) for mode in MODES)
@@ -93,8 +94,8 @@ def test_each_mode_allows_asks_or_denies_as_the_table_says(row: str, tmp_path: P
     assert found == MATRIX[row]
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("report", REPORTS)
+@each_row("mode", MODES)
+@each_row("report", REPORTS)
 def test_irreversible_command_asks_in_every_mode(
     mode: Mode, report: Report | None, tmp_path: Path
 ) -> None:
@@ -332,8 +333,8 @@ def verdicts(permissions: Permissions, command: str, path: str) -> list[type[Ver
     ]
 
 
-@pytest.mark.parametrize("by_policy", [Allow, Ask, Deny])
-@pytest.mark.parametrize("by_tool", [Approval(required=False), Approval(required=True, reason="")])
+@each_row("by_policy", [Allow, Ask, Deny])
+@each_row("by_tool", [Approval(required=False), Approval(required=True, reason="")])
 async def test_tool_runs_only_if_its_own_approval_check_and_the_policy_allow_it(
     by_policy: type[Verdict], by_tool: Approval
 ) -> None:

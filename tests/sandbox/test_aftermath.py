@@ -220,7 +220,7 @@ NAMED = """
 """
 
 
-@pytest.mark.parametrize("state", ["bwrap", "landlock"])
+@each_row("state", ["bwrap", "landlock"])
 def test_command_cannot_change_files_that_the_configuration_of_git_names(state: State) -> None:
     """Threat 11: git reads or runs each of them with the user's next command."""
     tools = [f"tools/{name}" for name in ("monitor.sh", "pdf.py", "helper.sh", "lint.sh", "deep")]
@@ -258,7 +258,7 @@ USERS = """
 """
 
 
-@pytest.mark.parametrize("state", ["bwrap", "landlock"])
+@each_row("state", ["bwrap", "landlock"])
 def test_command_cannot_change_files_that_the_users_own_configuration_names(state: State) -> None:
     """Threat 11: `git config --global` counts in each repository, and includes one for a team."""
     names = [".githooks/pre-commit", "team.gitconfig", "team.hooks/pre-push", "tools/ship.sh"]
@@ -390,7 +390,7 @@ def test_new_git_configuration_that_hides_from_the_check_is_moved_away() -> None
             shutil.rmtree(place.root / "a")
 
 
-@pytest.mark.parametrize(("folder", "name"), [("g", "../.."), ("g/worktrees/.. ", "../.. ")])
+@each_row(("folder", "name"), [("g", "../.."), ("g/worktrees/.. ", "../.. ")])
 def test_git_configuration_of_a_forged_worktree_is_moved_away(folder: str, name: str) -> None:
     """Threat 11: without HEAD, its folder looks like no repository; only git strips no blanks."""
     with world("bwrap") as place:
@@ -504,7 +504,7 @@ ACTED_ON = (
 )
 
 
-@pytest.mark.parametrize("state", ["bwrap", "landlock"])
+@each_row("state", ["bwrap", "landlock"])
 def test_settings_that_a_commit_or_an_opened_folder_acts_on_are_not_changed_by_a_command(
     state: State,
 ) -> None:
@@ -523,7 +523,7 @@ def test_settings_that_a_commit_or_an_opened_folder_acts_on_are_not_changed_by_a
         assert [name for name in ACTED_ON if (place.root / name).read_text() != "old"] == []
 
 
-@pytest.mark.parametrize("state", ["bwrap", "landlock"])
+@each_row("state", ["bwrap", "landlock"])
 def test_link_in_place_of_a_folder_of_version_control_is_moved_away(state: State) -> None:
     """Threat 10: its settings lie behind it, under any name."""
     with world(state) as place:
@@ -546,8 +546,8 @@ def test_settings_of_programs_that_are_run_by_name_stay_the_projects() -> None:
 PAUSED = "export GIT_SEQUENCE_EDITOR='sed -i 1ibreak'; git rebase -q -i --root"
 
 
-@pytest.mark.parametrize("state", ["bwrap", "landlock"])
-@pytest.mark.parametrize("step", ["exec touch made", "  x\ttouch made"])
+@each_row("state", ["bwrap", "landlock"])
+@each_row("step", ["exec touch made", "  x\ttouch made"])
 def test_program_among_the_steps_of_a_rebase_is_taken_out(state: State, step: str) -> None:
     """Threat 11: the user's next `git rebase --continue` would run it."""
     steps = ".git/rebase-merge/git-rebase-todo"
@@ -612,9 +612,7 @@ def test_submodule_moved_by_a_command_stays() -> None:
         git(place.root / "moved", "status")
 
 
-@pytest.mark.parametrize(
-    ("state", "folder"), [("bwrap", "new"), ("landlock", "new"), ("landlock", ".")]
-)
+@each_row(("state", "folder"), [("bwrap", "new"), ("landlock", "new"), ("landlock", ".")])
 def test_command_cannot_lead_git_to_a_working_tree_elsewhere(state: State, folder: str) -> None:
     """Threat 11: the user's next `git checkout .` would write `.bashrc` at home."""
     with world(state) as place:

@@ -8,14 +8,13 @@ from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any, cast
 
-import pytest
-
 from agent_cli.app import parts
 from agent_cli.policies.permission_rules import RuleSet, parse_rule
 from agent_cli.sandbox import PathRules, Sandbox, SandboxPolicy, State
 from agent_cli.system.authorship import SessionFolders
 from agent_cli_tools.secret_files import is_secret
 from tests.sandbox.world import CANARY, Decider, World, git, only, run_confined, world
+from tests.tables import each_row
 
 
 def at(place: World, root: Path, state: State, **more: Any) -> World:
@@ -41,7 +40,7 @@ def rules_in(root: Path, *beside: Path) -> RuleSet:
     return RuleSet(deny=(parse_rule("read(priv/**)", "mine"),), beside=beside)
 
 
-@pytest.mark.parametrize("state", ["bwrap", "landlock"])
+@each_row("state", ["bwrap", "landlock"])
 def test_command_in_a_worktree_reads_no_secret_of_the_main_checkout(state: State) -> None:
     """Threat 4: an agent with `isolation: worktree` printed its `.env`, unasked."""
     with world(state) as place:
@@ -67,7 +66,7 @@ def test_command_in_a_worktree_reads_no_secret_of_the_main_checkout(state: State
         assert (place.root / "README").read_text() == "readable\n"
 
 
-@pytest.mark.parametrize("state", ["bwrap", "landlock"])
+@each_row("state", ["bwrap", "landlock"])
 def test_command_in_a_folder_of_a_repository_reads_no_secret_of_that(state: State) -> None:
     """Threat 4: `cat ../.env` was one path away."""
     with world(state) as place:
@@ -98,8 +97,8 @@ def test_rules_of_the_workspace_hold_in_the_other_folders_of_the_session(tmp_pat
     assert not rules.hides(main / "src" / "priv" / "x", tree)
 
 
-@pytest.mark.parametrize("state", ["bwrap", "landlock"])
-@pytest.mark.parametrize("reads_only", [False, True])
+@each_row("state", ["bwrap", "landlock"])
+@each_row("reads_only", [False, True])
 def test_command_below_a_repository_in_tmp_sees_all_of_it(
     state: State, *, reads_only: bool
 ) -> None:

@@ -20,6 +20,7 @@ from agent_cli_tools.secret_files import is_secret
 from tests.e2e.program import agent_cli
 from tests.messages_api import reply, serve_in_thread, tool_use
 from tests.sandbox.world import CANARY, only, world
+from tests.tables import each_row
 
 
 def denied(*written: str) -> Callable[[Path], PathRules]:
@@ -42,7 +43,7 @@ def secret(path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
+@each_row(
     "rule", ["read(priv/**)", "read(priv/a.txt)", "read(priv)", "read({root}/priv/**)", "read(/**)"]
 )
 def test_read_deny_rule_hides_files_from_commands(rule: str) -> None:
@@ -180,7 +181,7 @@ def test_hard_link_made_beside_a_command_is_hidden_from_the_next(tmp_path: Path)
     assert root / "third.txt" in after_decision.hidden
 
 
-@pytest.mark.parametrize("mode", ["000", "444"])
+@each_row("mode", ["000", "444"])
 def test_folder_closed_to_us_is_hidden_from_commands(mode: str) -> None:
     """Threat 4: a command could remove our permission, and restore it in the next call."""
     if os.geteuid() == 0:

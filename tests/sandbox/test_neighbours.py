@@ -50,7 +50,7 @@ def _is(path: Path, text: str) -> bool:
     return path.is_file() and path.read_text() == text
 
 
-@pytest.mark.parametrize("state", ["bwrap", "landlock"])
+@each_row("state", ["bwrap", "landlock"])
 @pytest.mark.parametrize("count", [24, pytest.param(1_000, marks=pytest.mark.slow)])
 def test_busy_neighbour_loses_nothing(state: State, count: int) -> None:
     """Threat 11: 58 of 128 files were gone after two `sleep 1`, taken for its work."""
@@ -77,7 +77,7 @@ def _run(place: World, command: str) -> None:
     assert run.returncode == 0, run.stderr
 
 
-@pytest.mark.parametrize("state", ["bwrap", "landlock"])
+@each_row("state", ["bwrap", "landlock"])
 def test_file_that_another_program_was_about_to_write_is_new(state: State) -> None:
     """Threat 11: a neighbour had created it and not written it yet when the command began."""
     with world(state, person=Decider(answer=None, can_ask=False)) as place:
@@ -99,7 +99,7 @@ def test_file_that_another_program_was_about_to_write_is_new(state: State) -> No
             assert all(str(path) in undecided for path in files)
 
 
-@pytest.mark.parametrize("state", ["bwrap", "landlock"])
+@each_row("state", ["bwrap", "landlock"])
 def test_probe_of_the_sandbox_leaves_alone_what_others_write(state: State) -> None:
     """Threat 11: `doctor` moved two files of another program away."""
     with world(state) as place:
@@ -214,7 +214,7 @@ def test_change_under_landlock_is_put_back_only_if_the_person_says_so() -> None:
         assert all("stays as it is now" in line for line in place.put_back)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("new", "is_harmless"),
     [
         ("[core]\n\tbare = true\n\tfsmonitor = a\n", True),

@@ -1,11 +1,10 @@
 """The description of the sandbox for the status line."""
 
-import pytest
-
 from agent_cli.sandbox.report import Report, State
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("state", "word"),
     [
         ("bwrap", "bubblewrap"),

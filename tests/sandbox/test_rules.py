@@ -27,6 +27,7 @@ from agent_cli.sandbox.tripwire import Tripwire
 from agent_cli_tools.secret_files import is_secret
 from tests.deep_trees import deep_tree, little_recursion
 from tests.sandbox.world import keep_aside_on_another_disk
+from tests.tables import each_row
 from tests.waiting import LIMIT_S
 
 
@@ -540,7 +541,7 @@ def test_tripwire_leaves_a_file_alone_that_it_could_not_read(root: Path) -> None
     assert (root / "file").read_text() == "old"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("output", "blocked"),
     [
         ("touch: cannot touch '/etc/x': Read-only file system", "writing"),
@@ -563,7 +564,7 @@ def test_sandbox_denial_is_recognised_in_the_output(output: str, blocked: str) -
     assert sentence(found).endswith("; call again with unsandboxed=true to ask the user")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "output",
     [
         "FAILED test_a.py",
@@ -578,7 +579,7 @@ def test_an_ordinary_failure_is_not_blamed_on_the_sandbox(output: str) -> None:
     assert denial(output, network=False, hidden=[Path("/ws/.env")], strict=False) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "output",
     [
         "error: gpg failed to sign the data\nfatal: failed to write commit object",
@@ -604,7 +605,7 @@ def test_network_errors_are_not_blamed_on_a_sandbox_with_network_access() -> Non
     assert denial("Permission denied", network=True, hidden=[], strict=True) is not None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("output", "blocked"),
     [
         (
@@ -628,8 +629,8 @@ def test_landlock_names_what_the_refused_line_is_about(output: str, blocked: str
     assert found and found.startswith(blocked)
 
 
-@pytest.mark.parametrize("read_only", [False, True])
-@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+@each_row("read_only", [False, True])
+@each_row("machine", ["x86_64", "aarch64"])
 def test_seccomp_filter_is_a_valid_program(machine: str, *, read_only: bool) -> None:
     """The kernel takes at most 4096 instructions, and no jump past the end."""
     program = filter_program(machine=machine, read_only=read_only)
@@ -786,7 +787,7 @@ def test_link_that_cannot_be_followed_unprotects_no_submodule(root: Path) -> Non
 NAMES_ALIKE = ("/", "/a", "/a/b", "/a/bc", "/ab", "/a/b/c", "/a.b", "/a /b", "/é/b", "/é")
 
 
-@pytest.mark.parametrize("folder", NAMES_ALIKE)
+@each_row("folder", NAMES_ALIKE)
 def test_paths_are_compared_by_whole_names(folder: str) -> None:
     """A mask of `/a/b` is none of `/a/bc`; compared as text, which is faster than `pathlib`."""
     paths = [*map(Path, NAMES_ALIKE)]

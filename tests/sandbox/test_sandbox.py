@@ -31,6 +31,7 @@ from agent_cli.sandbox.policy import Rules
 from agent_cli.sandbox.sandbox import Mode
 from agent_cli.sandbox.seccomp import filter_program
 from tests.sandbox.world import CANARY, Decider, World, git, machine, only, world
+from tests.tables import each_row
 
 
 def free(rules: Rules, places: Places, cwd: Path) -> Confinement:
@@ -272,7 +273,7 @@ def test_bundled_bubblewrap_that_other_users_can_change_is_refused(
         assert refusal() == "bwrap belongs to another user"
 
 
-@pytest.mark.parametrize("state", ["bwrap", "landlock"])
+@each_row("state", ["bwrap", "landlock"])
 def test_command_cannot_make_a_program_that_others_run_as_the_user(state: State) -> None:
     """Threat 21: another user of the machine would start it, outside of any sandbox."""
     with world(state) as place:

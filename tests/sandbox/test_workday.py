@@ -21,6 +21,7 @@ from agent_cli_tools.bash import bash_tool
 from agent_cli_tools.secret_files import is_secret
 from tests.sandbox.workday import COMMANDS, is_held_out, make_workday
 from tests.sandbox.world import CANARY, World, world
+from tests.tables import each_row
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sandboxes of Linux")
 
@@ -72,9 +73,9 @@ async def asking(reach: World, commands: Sequence[str], *, trusted: bool) -> dic
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("trusted", [True, False])
-@pytest.mark.parametrize(("state", "goal"), [("bwrap", 230 / 258), ("landlock", 200 / 258)])
-@pytest.mark.parametrize("held_out", [True, False])
+@each_row("trusted", [True, False])
+@each_row(("state", "goal"), [("bwrap", 230 / 258), ("landlock", 200 / 258)])
+@each_row("held_out", [True, False])
 def test_most_everyday_commands_run_unasked(
     state: State, goal: float, *, trusted: bool, held_out: bool
 ) -> None:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-import pytest
 from hypothesis import given, settings
 
 from agent_cli.contracts import timeline
@@ -23,6 +22,7 @@ from agent_cli.session_store import SessionStore
 from agent_cli.session_store.codec import KINDS, UnknownOutput, output_from_json, output_to_json
 from tests.fakes import calls, does, says, tool, tool_use
 from tests.session_store.recordings import WORKSPACE, agent_with, faults, outputs
+from tests.tables import each_row
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def test_unknown_field_of_an_entry_is_ignored() -> None:
     assert output_from_json(data) == TextOutput("a", 1, "r", block)
 
 
-@pytest.mark.parametrize("id", ["", "msg_1"])
+@each_row("id", ["", "msg_1"])
 def test_the_api_s_id_of_a_reply_is_written_where_there_is_one(id: str) -> None:
     """Entries of earlier versions, and of servers that give none, stay as they are."""
     output = ReplyOutput("a", 1, "r", "m", "end_turn", message_id=id)

@@ -29,6 +29,7 @@ from agent_cli.system import programs
 from agent_cli.system.redaction import Redactor
 from tests.fakes import calls, says, tool_use
 from tests.session_store.recordings import a_long_talk
+from tests.tables import each_row
 
 EXPECTED = """\
 you> Write me
@@ -141,7 +142,7 @@ def test_transcript_shows_every_kind_of_block() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["unsent", "plugin_state"])
+@each_row("name", ["unsent", "plugin_state"])
 def test_transcript_leaves_out_what_is_kept_for_the_program(name: str) -> None:
     """The steps of `todo` stood there twice, as the call and as JSON."""
     prompt = prompt_of(CustomOutput("c", 0, name, {"plugin": "todo", "state": {}}))

@@ -233,7 +233,7 @@ def test_what_a_failed_test_printed_stays() -> None:
     assert [line for line in captured.split("\n") if line not in text.split("\n")] == []
 
 
-@pytest.mark.parametrize("more", ["2 subtests passed", "1 rerun"])
+@each_row("more", ["2 subtests passed", "1 rerun"])
 def test_a_run_with_subtests_or_reruns_is_known_as_one_of_pytest(more: str) -> None:
     """Pytest 9 counts subtests of their own; with -v each has a line."""
     subtests = "".join(f"tests/test_a.py::test_s SUBPASSED(i={n} of 9) [ 5%]\n" for n in range(9))
@@ -711,7 +711,7 @@ def test_trouble_on_a_screen_that_is_cleared_stays() -> None:
     assert settled(text).splitlines() == ["fatal: no disk", "done"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "piece", ["\x1b[1A\x1b[9999Bx\n", "\x1b[1A\x1b[9999Cx", "\x1b[1A\x1b[Kx", "\x1b[1Ax\x1b[J\n\n"]
 )
 def test_hostile_cursor_moves_cost_little(piece: str) -> None:

@@ -1,9 +1,8 @@
 """What looks like a slip in the result of an exact edit is said, and nothing else."""
 
-import pytest
-
 from agent_cli_tools.matching import Edit, apply_edits
 from agent_cli_tools.misfits import slips
+from tests.tables import each_row
 from tests.tools.calling import Tools
 
 CLASS = (
@@ -16,7 +15,7 @@ def said(text: str, old: str, new: str) -> str:
     return " ".join(slips(text, apply_edits(text, edits).text, edits))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("old", "new", "words"),
     [
         # Both without the indentation of the file, or only old.
@@ -40,7 +39,7 @@ def test_result_that_looks_like_a_slip_is_said(old: str, new: str, words: str) -
     assert words in said(CLASS, old, new)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("old", "new"),
     [
         ("a()\n", "c()\n"),

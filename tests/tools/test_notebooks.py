@@ -15,6 +15,7 @@ from agent_cli.contracts.timeline import Json
 from agent_cli_tools import textio
 from agent_cli_tools.notebook_outputs import IMAGES_BYTES_MAX
 from agent_cli_tools.notebooks import notebook_in
+from tests.tables import each_row
 from tests.tools.calling import Tools
 from tests.tools.test_edit import one
 from tests.tools.test_read import PNG
@@ -152,9 +153,9 @@ async def test_image_of_many_bytes_is_shrunk_and_shown_beside_others(tools: Tool
     assert len(result.content) == 1 + 2
 
 
-@pytest.mark.parametrize("indent", [1, 4, None])
-@pytest.mark.parametrize("ends", ["\n", "\r\n"])
-@pytest.mark.parametrize("ascii_only", [False, True])
+@each_row("indent", [1, 4, None])
+@each_row("ends", ["\n", "\r\n"])
+@each_row("ascii_only", [False, True])
 async def test_edit_of_one_source_keeps_every_other_byte(
     tools: Tools, indent: int | None, ends: str, *, ascii_only: bool
 ) -> None:
@@ -247,7 +248,7 @@ async def test_notebook_read_by_cell_can_be_replaced_and_repaired(tools: Tools) 
     assert sources(path.read_text()) == ["new"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "raw",
     [
         '{"cells": []}\n',

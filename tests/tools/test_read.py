@@ -14,6 +14,7 @@ from agent_cli.contracts.tooling import ToolContext, ToolResult
 from agent_cli_tools.excerpts import SCANNED_BYTES_MAX
 from agent_cli_tools.read import PDF_CHARS_MAX, ReadParameters, read_tool
 from tests.pdf_files import pdf_file
+from tests.tables import each_row
 from tests.tools.calling import Tools
 
 
@@ -35,7 +36,7 @@ async def test_read_numbers_and_counts_lines(tools: Tools) -> None:
     assert result.details == {"kind": "read", "path": "a.txt", "lines": 3, "total": 3}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("offset", "limit", "expected"),
     [
         (2, 2, "2\t2\n3\t3\n[lines 2–3 of 5; go on with offset=4]"),
@@ -61,7 +62,7 @@ async def test_read_beyond_the_end_names_the_number_of_lines(tools: Tools) -> No
     assert "has 2 lines" in await tools.error("read", path="a", offset=3)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("raw", "last_line"),
     [
         (b"", "[the file is empty]"),
@@ -94,7 +95,7 @@ async def test_read_reports_unusual_encodings_and_line_endings(
         assert "café" in text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rest", "last_line"),
     [
         (b"b\n" * 5_000, "[lines 1–1 of 5,001; go on with offset=2]"),
@@ -254,7 +255,7 @@ async def test_a_large_image_is_shrunk_if_possible(tools: Tools) -> None:
     assert shrunk.size == (2_000, 20)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("raw", "words"),
     [
         (b"PK\x03\x04\0", "unzip"),

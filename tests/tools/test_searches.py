@@ -15,6 +15,7 @@ from agent_cli.contracts.errors import Aborted
 from agent_cli_tools import Workspace, search_runs, searches
 from agent_cli_tools.searches import SearchOutput, expand_braces
 from agent_cli_tools.session_resources import SessionResources
+from tests.tables import each_row
 from tests.tools.calling import Tools
 from tests.waiting import until
 
@@ -176,7 +177,7 @@ async def test_grep_supports_glob_and_ignore_case(tree: Tools) -> None:
     assert other == "src/b.ts:1:const x = 'Needle'"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("glob", "path"),
     [
         *(("deep/d*.py", "src"), ("src/deep/d*.py", "src"), ("/deep/d*.py", "src")),
@@ -326,7 +327,7 @@ async def test_glob_searches_the_folder_that_a_pattern_begins_with(
     assert await tree.text("glob", pattern=pattern) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "expected"),
     [
         ("src/*.py", ["src/a.py"]),
@@ -390,7 +391,7 @@ async def test_glob_follows_no_link_out_of_the_searched_folder(
         assert await tree.text("glob", pattern=pattern) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "expected"),
     [
         ("one$", ["crlf.txt:1:one", "src/deep/d.py:1:one"]),
@@ -541,7 +542,7 @@ async def test_glob_finds_files_by_name_newest_first(tree: Tools) -> None:
     assert text.splitlines() == ["src/a.py", "src/b.ts", "src/deep/d.py"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "path", "expected"),
     [
         ("*.py", ".", ["src/a.py", "src/deep/d.py"]),
@@ -778,7 +779,7 @@ async def test_search_that_finds_too_much_is_stopped(
     assert "found too much" in await tree.text("grep", pattern=".", path="src")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "expected"),
     [
         ("*.py", ["*.py"]),

@@ -66,7 +66,7 @@ def test_buffer_changed_in_the_editor_meanwhile_is_not_overwritten() -> None:
     assert buffers.written == []
 
 
-@pytest.mark.parametrize("data", [b"caf\xe9\n", b"\xef\xbb\xbfa\n", b"\0"])
+@each_row("data", [b"caf\xe9\n", b"\xef\xbb\xbfa\n", b"\0"])
 def test_content_an_editor_would_save_differently_is_not_written_through_it(data: bytes) -> None:
     buffers = Buffers("a\n")
 

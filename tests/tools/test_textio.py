@@ -39,7 +39,7 @@ def test_decoding_and_encoding_gives_the_same_bytes(raw: bytes) -> None:
     assert encode(text, encoding) == raw
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("raw", "expected"),
     [
         (b"caf\xc3\xa9", ("café", "utf-8")),
@@ -410,7 +410,7 @@ def test_file_that_is_too_large_is_refused_before_reading(tmp_path: Path) -> Non
         read_bytes(tmp_path / "a", bytes_max=textio._SNIFFED_BYTES)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("number", "words"),
     [(errno.ENOSPC, "disk is full"), (errno.EROFS, "no permission"), (errno.EIO, "could not be")],
 )

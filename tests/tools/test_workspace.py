@@ -12,6 +12,7 @@ from agent_cli.contracts.errors import AgentCliError, ToolError
 from agent_cli.sandbox.guarded_files import what_it_starts
 from agent_cli_tools import Workspace
 from agent_cli_tools.session_resources import CommandExports, SessionResources
+from tests.tables import each_row
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def workspace(tmp_path: Path) -> Workspace:
     return Workspace(tmp_path / "ws", shared=SessionResources(spill_dir=tmp_path / "out"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "given",
     ["src/a.py", "./src/a.py", "@src/a.py", "src/../src/a.py", "src//a.py", "{root}/src/a.py"],
 )
@@ -36,7 +37,7 @@ def test_path_inside_the_workspace_is_resolved_in_any_notation(
     assert workspace.shown(real) == "src/a.py"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "given",
     [
         *("../ws-evil/secret.txt", "{root}-evil/secret.txt", "/etc/passwd", "..", "/", "~"),
@@ -127,7 +128,7 @@ def test_secret_is_refused_by_its_name_or_that_of_a_symlink(workspace: Workspace
     assert workspace.resolve(".env.example")
 
 
-@pytest.mark.parametrize("character", ["\0", "\n", "\x1b", "\x7f", "\u202e", "\u2066", "\ud800"])
+@each_row("character", ["\0", "\n", "\x1b", "\x7f", "\u202e", "\u2066", "\ud800"])
 def test_path_with_a_deceptive_character_is_refused(workspace: Workspace, character: str) -> None:
     """The path the user approves must be the one opened."""
     with pytest.raises(ToolError, match=r"U\+"):

@@ -1,7 +1,5 @@
 """Lines that a judge need not read, and all that it must."""
 
-import pytest
-
 from agent_cli.policies.judge import abridged
 from tests.tables import each_row
 
@@ -21,7 +19,7 @@ def test_quiet_lines_of_a_source_file_are_counted(form: str) -> None:
     assert abridged(form.format(QUIET)) == form.format("[4 lines]\n")
 
 
-@pytest.mark.parametrize(("count", "is_counted"), [(2, False), (3, True)])
+@each_row(("count", "is_counted"), [(2, False), (3, True)])
 def test_quiet_lines_are_counted_only_where_that_is_shorter(
     count: int, *, is_counted: bool
 ) -> None:
@@ -32,7 +30,7 @@ def test_quiet_lines_are_counted_only_where_that_is_shorter(
     )
 
 
-@pytest.mark.parametrize(("length", "stays"), [(200, False), (201, True)])
+@each_row(("length", "stays"), [(200, False), (201, True)])
 def test_long_line_stays_whatever_it_says(length: int, *, stays: bool) -> None:
     """Nobody sees at its end what a program written in one line does; the line feed counts."""
     line = f"x = {'1' * (length - 5)}\n"

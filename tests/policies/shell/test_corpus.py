@@ -5,6 +5,7 @@ import pytest
 from agent_cli.policies.shell import CommandRules, judge
 from tests.policies.shell.corpus import BENIGN, DANGEROUS, GIT
 from tests.policies.shell.workspaces import Workspace, make_workspace
+from tests.tables import each_row
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +18,7 @@ def runs_unasked(workspace: Workspace, script: str) -> bool:
     return judge(script, CommandRules(), workspace.reach()).verdict == "allow"
 
 
-@pytest.mark.parametrize("trick", DANGEROUS)
+@each_row("trick", DANGEROUS)
 def test_no_dangerous_command_runs_without_approval(workspace: Workspace, trick: str) -> None:
     """Nothing that writes, runs other programs, reads secrets or reaches the network."""
     commands = [each.replace("{outside}", str(workspace.outside)) for each in DANGEROUS[trick]]

@@ -16,7 +16,7 @@ def _reason(script: str, root: Path) -> str:
     return judge(script, CommandRules(), reach).reason
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("script", "reason"),
     [
         ("find . -name '*.pyc' -delete", "deletes files"),
@@ -65,8 +65,8 @@ def test_reason_of_a_question_says_in_verbs_what_the_command_does(
     assert _reason(script, tmp_path).startswith(reason)
 
 
-@pytest.mark.parametrize("wrapper", ["nice", "eval"])
-@pytest.mark.parametrize(("count", "is_found"), [(4, True), (5, False)])
+@each_row("wrapper", ["nice", "eval"])
+@each_row(("count", "is_found"), [(4, True), (5, False)])
 def test_command_behind_four_wrappers_is_still_told(
     wrapper: str, count: int, *, is_found: bool
 ) -> None:

@@ -2,8 +2,6 @@
 
 from pathlib import PurePath
 
-import pytest
-
 from agent_cli.contracts.permissions import ExplainedPart
 from agent_cli.policies.shell.effects import what_it_does
 from agent_cli.policies.shell.explain import explained
@@ -130,7 +128,7 @@ def test_nested_commands_are_explained_as_deep_as_the_rows_can_show(
     assert [line.removesuffix(inside) for line in told(script) if line.endswith(inside)] == left_out
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("script", "loss"),
     [
         ("psql shop <<E\nDROP TABLE a;\nE", "deletes from a database, which cannot be undone"),

@@ -7,6 +7,7 @@ import pytest
 
 from agent_cli.policies.shell.git import is_same_repository, names_no_program
 from tests.policies.shell.everyday import make_project
+from tests.tables import each_row
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def test_empty_repository_names_no_program(root: Path) -> None:
     assert names_no_program(root)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "config",
     [
         "[core]\n\tfsmonitor = ./hook.sh\n",

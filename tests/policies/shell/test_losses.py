@@ -922,7 +922,7 @@ def test_discarding_work_volumes_or_folders_by_other_programs_asks(
     assert asks(script) is is_asked
 
 
-@pytest.mark.parametrize(
+@each_row(
     "script",
     [
         "for d in NAMES; do rm -rf $d; done; " + "echo x; " * 500,
@@ -982,7 +982,7 @@ def test_deleting_through_a_link_that_leads_outside_asks(
     assert (verdict == "ask") is expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("script", "expected"),
     [
         *(("ln -s / x; rm -rf x/*", True), ("ln -s /srv x && rm -rf ./x/", True)),
@@ -1092,7 +1092,7 @@ def test_deleting_by_words_of_a_variable_asks(script: str, *, expected: bool) ->
     assert asks(script) is expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     "script",
     [
         "make -f <(printf 'a:\\n\\trm -rf /\\n')",

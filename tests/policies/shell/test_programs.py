@@ -10,9 +10,10 @@ from agent_cli.policies.shell import CommandRules, Reach, judge
 from agent_cli.policies.shell.destructive import written_losses
 from agent_cli.policies.shell.readings import programs
 from agent_cli.policies.shell.reserved import is_reserved, is_reserved_program
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("script", "names"),
     [
         ("make", ["make"]),
@@ -38,7 +39,7 @@ def test_every_program_of_a_script_is_listed_once_in_order(
     assert programs(script, os.environ["PATH"]) == expected
 
 
-@pytest.mark.parametrize(("depth", "names"), [(4, ["bash", "rm"]), (5, ["bash"])])
+@each_row(("depth", "names"), [(4, ["bash", "rm"]), (5, ["bash"])])
 def test_programs_of_nested_scripts_are_listed_four_deep(depth: int, names: list[str]) -> None:
     """The rules for the rest of a session count these names."""
     script = "rm x"
@@ -68,7 +69,7 @@ def test_loop_over_more_than_64_values_is_for_a_person(
     assert found is reserved
 
 
-@pytest.mark.parametrize(("words", "reserved"), [(2, True), (3, False)])
+@each_row(("words", "reserved"), [(2, True), (3, False)])
 def test_name_of_a_losing_task_counts_among_the_first_three_words(
     words: int, reserved: bool
 ) -> None:
@@ -78,8 +79,8 @@ def test_name_of_a_losing_task_counts_among_the_first_three_words(
     assert is_reserved_program("rails", operands) is reserved
 
 
-@pytest.mark.parametrize("starts", ["bash -c", "eval", "frob"])
-@pytest.mark.parametrize("depth", [4, 5, 6])
+@each_row("starts", ["bash -c", "eval", "frob"])
+@each_row("depth", [4, 5, 6])
 def test_emptied_folder_is_asked_about_however_deep_it_is_nested(
     tmp_path: Path, depth: int, starts: str
 ) -> None:
@@ -93,9 +94,9 @@ def test_emptied_folder_is_asked_about_however_deep_it_is_nested(
     assert judge(script, CommandRules(), reach).verdict == "ask"
 
 
-@pytest.mark.parametrize("starts", ["bash -c", "eval", "timeout 5 sh -c"])
-@pytest.mark.parametrize("command", ["rm -rf ~", "git reset --hard"])
-@pytest.mark.parametrize("depth", [1, 4, 5, 6])
+@each_row("starts", ["bash -c", "eval", "timeout 5 sh -c"])
+@each_row("command", ["rm -rf ~", "git reset --hard"])
+@each_row("depth", [1, 4, 5, 6])
 def test_destruction_is_asked_about_however_deep_it_is_nested(
     tmp_path: Path, depth: int, command: str, starts: str
 ) -> None:
@@ -108,8 +109,8 @@ def test_destruction_is_asked_about_however_deep_it_is_nested(
     assert judge(script, CommandRules(), reach).verdict == "ask"
 
 
-@pytest.mark.parametrize("count", [1, 31, 32, 100, 1_100])
-@pytest.mark.parametrize(
+@each_row("count", [1, 31, 32, 100, 1_100])
+@each_row(
     "script",
     [
         *("rm -rf {names} ~", "rm {names} -rf ~", "git push {names} --force", "chmod {names} -R 0"),

@@ -7,6 +7,7 @@ import pytest
 
 from agent_cli.policies.shell import CommandRules, Judgement, Reach, judge, reach
 from tests.policies.shell.workspaces import Workspace, is_secret, make_workspace
+from tests.tables import each_row
 
 
 @pytest.fixture
@@ -240,7 +241,7 @@ def test_git_commands_that_only_read_run_only_where_git_is_safe(workspace: Works
     assert [script for script in allowed if reads(script, workspace.reach())] == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "script",
     [
         "head -qn 3 data.txt",
@@ -273,7 +274,7 @@ def test_known_options_are_read_as_getopt_reads_them(workspace: Workspace, scrip
     assert reads(script, workspace.reach())
 
 
-@pytest.mark.parametrize(
+@each_row(
     "script",
     [
         "head --line=3 data.txt",

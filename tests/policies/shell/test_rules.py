@@ -214,8 +214,8 @@ def test_deny_rule_does_not_affect_other_commands(script: str) -> None:
     assert judged(script, deny="npm run *").verdict not in ("deny", "ask")
 
 
-@pytest.mark.parametrize(("depth", "verdict"), [(4, "deny"), (5, "ask")])
-@pytest.mark.parametrize("starts", ["bash -c", "eval"])
+@each_row(("depth", "verdict"), [(4, "deny"), (5, "ask")])
+@each_row("starts", ["bash -c", "eval"])
 def test_deny_rule_finds_its_command_four_scripts_deep(
     starts: str, depth: int, verdict: str
 ) -> None:
@@ -253,13 +253,13 @@ def test_deny_rule_of_many_words_finds_its_command_behind_a_wrapper() -> None:
     assert judged(f"nice -n 5 {words}", deny=words).verdict == "deny"
 
 
-@pytest.mark.parametrize("options", [1, 31, 32, 400, 3_000])
+@each_row("options", [1, 31, 32, 400, 3_000])
 def test_deny_rule_finds_its_command_behind_any_number_of_options(options: int) -> None:
     """Many options in vain would be a way around it."""
     assert judged(f"git {'-c a=b ' * options} push x", deny="git push *").verdict == "deny"
 
 
-@pytest.mark.parametrize(("options", "verdict"), [(32, "deny"), (400, "deny"), (3_000, "ask")])
+@each_row(("options", "verdict"), [(32, "deny"), (400, "deny"), (3_000, "ask")])
 def test_wrapped_command_of_any_number_of_options_is_denied_or_asked_about(
     options: int, verdict: str
 ) -> None:
@@ -268,7 +268,7 @@ def test_wrapped_command_of_any_number_of_options_is_denied_or_asked_about(
     assert judged(script, deny="git push *").verdict == verdict
 
 
-@pytest.mark.parametrize(("count", "verdict"), [(32, "deny"), (33, "ask")])
+@each_row(("count", "verdict"), [(32, "deny"), (33, "ask")])
 def test_deny_rule_of_32_words_finds_its_command_among_a_thousand(count: int, verdict: str) -> None:
     """So many are compared there from each word on; behind a longer rule a person decides."""
     words = " ".join(f"w{number}" for number in range(count))
@@ -425,7 +425,7 @@ def test_allow_rule_covers_a_command_with_a_text_in_a_heredoc() -> None:
     assert session_prefixes(COMMIT, Reach(root=Path("/nowhere"))) == ("git commit *",)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("begin", "text", "verdict"),
     [
         ("git reset ", "--hard", "ask"),
@@ -568,13 +568,13 @@ def test_the_judgement_names_rule_construct_and_commands() -> None:
     )
 
 
-@pytest.mark.parametrize("written", ["npm * run", "npm 'run", "* x"])
+@each_row("written", ["npm * run", "npm 'run", "* x"])
 def test_invalid_command_rule_is_refused(written: str) -> None:
     with pytest.raises(SettingsError, match="is not a rule"):
         command_rule(written)
 
 
-@pytest.mark.parametrize("written", [None, "*", ""])
+@each_row("written", [None, "*", ""])
 def test_command_rule_without_words_matches_every_command(written: str | None) -> None:
     rule = command_rule(written)
     reach = Reach(root=Path("/nowhere"))
@@ -783,7 +783,7 @@ def test_program_that_a_shell_builtin_calls_is_denied(script: str) -> None:
     assert judged(script, deny="curl *").verdict == "deny"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "script",
     [
         *("enable -f ./x.so true", "enable -nf x.so y; y", "BASH_ENV=<(cat x) bash -c true"),
@@ -799,7 +799,7 @@ def reach(tmp_path: Path) -> Reach:
     return Reach(root=tmp_path.resolve())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("script", "expected"),
     [
         ("npm run build", ("npm run build *",)),
@@ -836,7 +836,7 @@ def test_narrowest_prefix_of_each_command_is_offered(
     assert judge(script, rules, reach).verdict == "allow"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "script",
     [
         "python -c 'x'",

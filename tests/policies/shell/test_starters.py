@@ -4,8 +4,6 @@ import shlex
 import time
 from pathlib import Path
 
-import pytest
-
 from agent_cli.policies.shell import CommandRules, Reach, command_rule, judge
 from tests.tables import each_row
 
@@ -171,7 +169,7 @@ def test_deny_rule_finds_its_command_behind_each_program_that_runs_it(form: str)
     assert verdict_on(filled(form, "curl x"), deny="curl *") == "deny"
 
 
-@pytest.mark.parametrize("script", ["env -S'rm -rf' ~", "env -iS 'rm -rf' ~", "watch 'rm -rf' ~"])
+@each_row("script", ["env -S'rm -rf' ~", "env -iS 'rm -rf' ~", "watch 'rm -rf' ~"])
 def test_words_behind_a_split_text_belong_to_its_command(script: str) -> None:
     assert verdict_on(script) == "ask"
 
@@ -212,7 +210,7 @@ def test_text_that_no_program_runs_is_left_alone(script: str) -> None:
     assert verdict_on(script, deny="curl *") not in ("ask", "deny")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "script",
     [
         "nice " + "a -b " * 499,

@@ -6,6 +6,7 @@ import pytest
 
 from agent_cli.policies.shell.reach import Reach
 from agent_cli.policies.shell.unknown_reads import unknown_read
+from tests.tables import each_row
 
 UNKNOWN = [
     "cat $x",
@@ -286,7 +287,7 @@ def test_script_whose_reads_are_known_is_not_objected_to() -> None:
     assert {script: unknown_read(script, reach()) for script in KNOWN} == dict.fromkeys(KNOWN, "")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("script", "reason"),
     [
         ("cat README.md $x/k", "cat reads $x/k, known only when it runs"),

@@ -151,7 +151,7 @@ def test_likely_word_is_its_value_or_none_if_unknown(source: str, expected: str 
     assert likely_word(source) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "count"), [("a{1..100}", 100), ("a{1..10}b{1..10}", 100), ("{1..50}{a,b}", 100)]
 )
 def test_braces_stand_for_up_to_a_hundred_words(source: str, count: int) -> None:
@@ -159,7 +159,7 @@ def test_braces_stand_for_up_to_a_hundred_words(source: str, count: int) -> None
     assert len(set(literal_words(source))) == count
 
 
-@pytest.mark.parametrize("source", ["a{1..101}", "{1..101}{a}", "a{1..10}b{1..10}{,c}"])
+@each_row("source", ["a{1..101}", "{1..101}{a}", "a{1..10}b{1..10}{,c}"])
 def test_braces_that_stand_for_more_words_are_refused(source: str) -> None:
     with pytest.raises(NotLiteral, match="braces that stand for too many words"):
         literal_words(source)
@@ -206,9 +206,7 @@ def test_random_braces_stand_for_the_words_of_bash() -> None:
         assert [each for each in unbraced(word, words_max=1_000) if each] == expected, word
 
 
-@pytest.mark.parametrize(
-    "source", ["{a,b}" * 10, "{1..99999999}", "{a," * 60 + "}" * 60, "{a" * 201 + ",b}"]
-)
+@each_row("source", ["{a,b}" * 10, "{1..99999999}", "{a," * 60 + "}" * 60, "{a" * 201 + ",b}"])
 def test_braces_that_are_too_many_or_too_deep_are_refused(source: str) -> None:
     """Quickly."""
     with pytest.raises(TooManyWords):

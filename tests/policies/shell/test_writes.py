@@ -8,6 +8,7 @@ import pytest
 from agent_cli.policies.shell.judgement import reads_no_secret
 from agent_cli.policies.shell.reach import Reach
 from agent_cli_tools.secret_files import is_secret
+from tests.tables import each_row
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def reach(tmp_path: Path) -> Reach:
     return Reach(root=tmp_path, is_secret=is_secret, search_path=os.defpath)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "script",
     [
         *(
@@ -45,7 +46,7 @@ def test_script_that_changes_only_what_it_names_reads_no_secret(script: str, rea
     assert reads_no_secret(script, reach)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "script",
     [
         *(

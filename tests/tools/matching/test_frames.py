@@ -1,7 +1,6 @@
 """The indentation of the new text: as in the quoted text, or as in the file."""
 
-import pytest
-
+from tests.tables import each_row
 from tests.tools.matching.editing import edited, refusal
 
 NESTED = """\
@@ -60,7 +59,7 @@ def test_edit_of_markup_with_uncertain_indentation_is_refused() -> None:
     refusal(TEMPLATE, old, new)
 
 
-@pytest.mark.parametrize("step", [" ", "    "])
+@each_row("step", [" ", "    "])
 def test_edit_with_other_indentation_steps_than_the_file_is_refused(step: str) -> None:
     """Which factor was meant is a guess, also where old and new have the same steps."""
     old = FUNCTION.replace("  ", step)
@@ -91,7 +90,7 @@ def test_misquoted_indentation_and_characters_are_repaired_together() -> None:
     assert result == text.replace("return d", "return e")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "old", "new", "expected"),
     [
         # A block opens before a comment, too.

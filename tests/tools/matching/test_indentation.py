@@ -2,8 +2,7 @@
 
 import re
 
-import pytest
-
+from tests.tables import each_row
 from tests.tools.matching.editing import check, edited, refusal, repairs
 
 METHOD = """class A:
@@ -19,7 +18,7 @@ METHOD = """class A:
 """
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("old", "new", "expected"),
     [
         # Both dedented, by all or part of the indentation.
@@ -52,7 +51,7 @@ def test_repair_of_indentation_is_reported_with_its_shift() -> None:
     assert name == "indentation (4 spaces added to every line)"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("old", "new"),
     [
         # Only old was shifted, so the intention of new is unknown.
@@ -68,7 +67,7 @@ def test_ambiguous_indentation_is_refused_with_the_lines_of_the_file(old: str, n
     assert re.search(r"(?s)(indented|indentation).*\n\d+\t", refusal(METHOD, old, new))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "old", "new", "expected"),
     [
         ("\tif x:\n\t\ty\n", "if x:\n\ty", "if x:\n\n\tz", "\tif x:\n\n\t\tz\n"),

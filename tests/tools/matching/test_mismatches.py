@@ -1,7 +1,6 @@
 """A refusal quotes the closest text of the file."""
 
-import pytest
-
+from tests.tables import each_row
 from tests.tools.matching.editing import refusal
 
 TEXT = 'def f():\n    if x:\n        return "one"\n    return 2\n'
@@ -14,7 +13,7 @@ def test_text_with_one_wrong_word_is_refused_with_the_closest_line() -> None:
     assert '2\t    if x:\n3\t        return "one"' in why
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "old", "words"),
     [
         (TEXT, "completely different words", "The closest is line 4"),

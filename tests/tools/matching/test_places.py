@@ -1,7 +1,5 @@
 """The place of an edit; an ambiguous one is never guessed."""
 
-import pytest
-
 from tests.tables import each_row
 from tests.tools.matching.editing import check, edited, refusal, repairs
 
@@ -49,7 +47,7 @@ def test_text_that_occurs_exactly_once_is_replaced_literally(
     assert repairs(text, old, new) == ""
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "old", "new", "expected"),
     [
         ("a\nb\nc\n", "41\tb\n", "41\td", None),
@@ -132,6 +130,6 @@ def test_blanks_in_a_blank_line_do_not_change_the_matched_place() -> None:
     assert result.startswith("c()\n\nb()\n")
 
 
-@pytest.mark.parametrize("word", ["def", "return", "two"])
+@each_row("word", ["def", "return", "two"])
 def test_text_with_a_changed_word_is_refused_in_every_position(word: str) -> None:
     refusal(TEXT, TEXT.replace(word, "quux", 1), "")

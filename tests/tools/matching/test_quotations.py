@@ -1,7 +1,5 @@
 """Copied decoration (line numbers, quoting, fences) is removed from both texts."""
 
-import pytest
-
 from tests.tables import each_row
 from tests.tools.matching.editing import check, edited, refusal, repairs
 
@@ -28,7 +26,7 @@ def test_decoration_around_old_and_new_is_removed(form: str, name: str) -> None:
     assert name in repairs(text, old, new)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "old", "new", "expected"),
     [
         ("a\nb\nc\n", "```\nb\n\n```", "```\nd\n\n```", "a\nd\nc\n"),
@@ -44,7 +42,7 @@ def test_fence_with_two_readings_is_refused(
     check(text, old, new, expected)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "old", "new", "expected"),
     [
         ("200: x\n", "200: x\n", "201: x\n", "201: x\n"),
@@ -60,7 +58,7 @@ def test_numbers_count_as_line_numbers_only_if_consecutive_on_every_line(
     check(text, old, new, expected)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("old", "new"),
     [
         # A blank line on the other side of the statement: two lines of old were swapped.

@@ -1,13 +1,12 @@
 """Blank lines around a quoted text can hide that it omits a line."""
 
-import pytest
-
+from tests.tables import each_row
 from tests.tools.matching.editing import check, refusal
 
 TEXT = "a\n\nb\nc\nd\n\ne\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("old", "new", "expected"),
     [
         # d may be missing at the end, or b at the start.
