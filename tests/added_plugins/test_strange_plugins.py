@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.added_plugins import Pin, PluginStore, contents_of, digest_of
+from agent_cli.added_plugins import Pin, PluginStore, contents_of, digest_of, sources
 from agent_cli.added_plugins.sources import Source, fetch
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.timeline import Json
@@ -38,8 +38,8 @@ def pipe(plugin: Path) -> None:
 
 
 def many_folders(plugin: Path) -> None:
-    for number in range(50):
-        for inner in range(101):
+    for number in range(6):
+        for inner in range(10):
             (plugin / f"{number}" / f"{inner}").mkdir(parents=True)
 
 
@@ -53,13 +53,14 @@ def deep_folders(plugin: Path) -> None:
         (link_to_a_folder_outside, "'skills/x' of the plugin leads out of its folder"),
         (absolute_link_to_itself, "'x' of the plugin leads out of its folder"),
         (pipe, "'x' of the plugin is neither a file nor a folder"),
-        (many_folders, "has more than 5,000 files and folders"),
+        (many_folders, "has more than 60 files and folders"),
         (deep_folders, "has folders more than 40 deep"),
     ],
 )
 def test_folders_that_cannot_be_shown_and_pinned_are_refused(
-    spoil: Callable[[Path], None], why: str, tmp_path: Path
+    spoil: Callable[[Path], None], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sources, "FILES_MAX", 60)
     spoil(plugin_in(tmp_path / "odd"))
 
     with pytest.raises(UsageError, match=why):

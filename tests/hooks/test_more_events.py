@@ -10,6 +10,7 @@ from agent_cli.app.hooks.lifecycle import defined_hooks
 from agent_cli.app.startup import start
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.written_hooks import NOT_HERE
+from agent_cli.hooks import file_watch
 from agent_cli.hooks.events import EVENTS
 from agent_cli.hooks.file_watch import FileWatch
 from tests.e2e.program import agent_cli
@@ -176,21 +177,24 @@ def test_watch_tells_what_came_changed_and_went(tmp_path: Path) -> None:
     assert [each.what for each in (*came, *changed, *watch.look())] == ["add", "change", "unlink"]
 
 
-def test_files_beyond_the_limit_push_none_out_that_is_still_there(tmp_path: Path) -> None:
+def test_files_beyond_the_limit_push_none_out_that_is_still_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A storm of new files, as by a checkout, tells of no file that went."""
-    for i in range(800):
+    monkeypatch.setattr(file_watch, "FILES_MAX", 100)
+    for i in range(80):
         (tmp_path / f"b{i}").touch()
     watch = FileWatch(tmp_path, [])
     watch.watch([str(tmp_path)])
     watch.look()
-    for i in range(1_500):
+    for i in range(150):
         (tmp_path / f"a{i}").touch()
 
     changes = [*watch.look(), *watch.look()]
     (tmp_path / "b7").unlink()
 
     assert {each.what for each in changes} == {"add"}
-    assert len(changes) == 200
+    assert len(changes) == 20
     assert (tmp_path / "b7", "unlink") in watch.look()
 
 
