@@ -10,6 +10,7 @@ from agent_cli.app import parts
 from agent_cli.app.arguments import Arguments
 from agent_cli.app.mcp import configured_servers
 from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.claude_tools import OF_SERVERS
 from agent_cli.contracts.errors import ToolError, UsageError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 _STYLES = {"allow": "green", "ask": "yellow", "deny": "bold red"}
 _VERDICTS = {Allow: "allow", Ask: "ask", Deny: "deny"}
-_MCP_PREFIX = "mcp__"
 _NAMED_MAX = 4
 
 
@@ -99,7 +99,7 @@ def _tool(startup: StartupContext, workspace: "Workspace", name: str) -> Tool:
     tools = {tool.name: tool for tool in parts.tools(startup, workspace)}
     if name in tools:
         return tools[name]
-    if name.startswith(_MCP_PREFIX):
+    if name.startswith(OF_SERVERS):
         # No server is started for this: a tool never approved counts as one that changes things,
         # and one whose definition changed since is asked about again.
         return Tool(

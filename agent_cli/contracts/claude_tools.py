@@ -32,9 +32,11 @@ CLAUDE_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Our name → Claude Code's names, today's first; older and closely related ones follow."""
 
+OF_SERVERS: Final = "mcp__"
+"""The names of the tools of all MCP servers begin with it, there and here."""
+
 _OURS: Final = {name: ours for ours, names in CLAUDE_NAMES.items() for name in names}
 _EXACT_NAMES: Final = late_pattern(r"[\w\-]+(?:\s*[|,]\s*[\w\-]+)*")
-_OF_SERVERS: Final = "mcp__"
 
 
 def claude_tool_name(name: str) -> str:
@@ -61,7 +63,7 @@ def may_match(matcher: str, tools: Collection[str]) -> bool:
     """
     names = exact_names(matcher)
     if names is not None:
-        return any(name.startswith(_OF_SERVERS) or our_tool_name(name) in tools for name in names)
+        return any(name.startswith(OF_SERVERS) or our_tool_name(name) in tools for name in names)
     if "mcp" in matcher:
         return True
     theirs = {name for tool in tools for name in CLAUDE_NAMES.get(tool, (tool,))}

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from agent_cli.contracts.claude_tools import our_tool_name
+from agent_cli.contracts.claude_tools import OF_SERVERS, our_tool_name
 from agent_cli.contracts.errors import UsageError
 
 _CLAUDE, _CODEX, _PI = "Claude Code", "Codex", "pi"
@@ -340,5 +340,5 @@ def _with_rules(name: str, ours: str, glued: str | None, words: list[str]) -> Se
 def _is_rule(word: str) -> bool:
     """Return whether a word is a rule of Claude Code, and not the prompt."""
     tool = word.partition("(")[0]
-    is_tool = tool.startswith("mcp__") or our_tool_name(tool) != tool
+    is_tool = tool.startswith(OF_SERVERS) or our_tool_name(tool) != tool
     return is_tool and _RULE.fullmatch(word) is not None

@@ -6,6 +6,7 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
+from agent_cli.contracts.claude_tools import OF_SERVERS
 from agent_cli.contracts.timeline import Block, Json
 from agent_cli.contracts.wording import counted
 from agent_cli.system.loading import late_pattern
@@ -173,8 +174,8 @@ def public_name(server: str, tool: str) -> str:
 
     Source: Messages API, tool name `^[a-zA-Z0-9_-]{1,64}$`; MCP allows 128 characters and dots.
     """
-    name = f"mcp__{_INVALID.sub('_', server)}__{_INVALID.sub('_', tool)}"
-    exact = name == f"mcp__{server}__{tool}" and len(name) <= _LONGEST
+    name = f"{OF_SERVERS}{_INVALID.sub('_', server)}__{_INVALID.sub('_', tool)}"
+    exact = name == f"{OF_SERVERS}{server}__{tool}" and len(name) <= _LONGEST
     # "a__b" + "c" and "a" + "b__c" would give one name; so would "a_" + "b" and "a" + "_b".
     if exact and "__" not in server and server[-1:] not in ("", "_"):
         return name
@@ -184,7 +185,7 @@ def public_name(server: str, tool: str) -> str:
 
 def server_name(server: str) -> str:
     """Return `mcp__<server>`, which stands for all tools of *server*."""
-    return f"mcp__{_INVALID.sub('_', server)}"
+    return f"{OF_SERVERS}{_INVALID.sub('_', server)}"
 
 
 def is_of_server(name: str, server: str) -> bool:

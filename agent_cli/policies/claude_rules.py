@@ -12,7 +12,7 @@ narrower one together with a question about the rest; where that is impossible, 
 import re
 from typing import Final, NamedTuple
 
-from agent_cli.contracts.claude_tools import CLAUDE_NAMES, our_tool_name
+from agent_cli.contracts.claude_tools import CLAUDE_NAMES, OF_SERVERS, our_tool_name
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.permissions import Rule
 from agent_cli.contracts.tooling import WEB_FETCH_TOOL, WEB_SEARCH_TOOL
@@ -21,7 +21,6 @@ from agent_cli.policies.permission_rules import COMMAND_TOOL, parse_rule
 _RULE: Final = re.compile(r"(?P<tool>\*|[\w-]+\*?)(?:\((?P<text>.*)\))?", re.DOTALL)
 _PARAMETER: Final = re.compile(r"[a-z_]+:(?!\*$)\S+")
 _OF_FILES: Final = frozenset({"read", "edit", "write", "grep", "glob"})
-_SERVERS: Final = "mcp__"
 _WEB: Final = frozenset({WEB_FETCH_TOOL, WEB_SEARCH_TOOL})
 
 
@@ -52,7 +51,7 @@ def translated(kind: str, written: str) -> Translation:
         return _none(kind, "it is not a rule")
     name, text = found["tool"], (found["text"] or "").strip()
     tool = our_tool_name(name)
-    if tool not in CLAUDE_NAMES and not tool.startswith(_SERVERS) and tool != "*":
+    if tool not in CLAUDE_NAMES and not tool.startswith(OF_SERVERS) and tool != "*":
         return Translation(note=f"there is no tool {name} here")
     if text in ("", "*"):
         return _checked(kind, ((kind, tool),))

@@ -11,6 +11,7 @@ from opentelemetry.context import Context, attach, detach, get_current
 from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer, set_span_in_context
 from opentelemetry.util.types import AttributeValue
 
+from agent_cli.contracts.claude_tools import OF_SERVERS
 from agent_cli.contracts.events import ToolExecutionEnd, ToolExecutionStart
 from agent_cli.contracts.provider import (
     ModelRequest,
@@ -221,7 +222,6 @@ def _server_attributes(server: str) -> dict[str, AttributeValue]:
 
 
 _FAILED: Final = "tool_error"
-_MCP: Final = "mcp__"
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,11 +258,11 @@ class ToolSpans:
         attributes: dict[str, AttributeValue] = {
             conventions.OPERATION: "execute_tool",
             conventions.TOOL: name,
-            "gen_ai.tool.type": "extension" if name.startswith(_MCP) else "function",
+            "gen_ai.tool.type": "extension" if name.startswith(OF_SERVERS) else "function",
             "gen_ai.tool.call.id": conventions.plain(event.tool_call_id),
             conventions.CONVERSATION: conversation_id,
         }
-        if name.startswith(_MCP):
+        if name.startswith(OF_SERVERS):
             attributes["mcp.method.name"] = "tools/call"
         if content := self._recorder.content:
             attributes["gen_ai.tool.call.arguments"] = content.json(event.args)

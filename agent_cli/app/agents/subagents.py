@@ -16,6 +16,7 @@ from agent_cli.app.agents.config import AgentParts, config_of
 from agent_cli.app.jobs import AgentJobs
 from agent_cli.app.plugins import agent_plugins, skill_texts
 from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.claude_tools import OF_SERVERS
 from agent_cli.contracts.servers import is_of_server
 from agent_cli.contracts.tooling import RECALL_TOOL, Tool
 from agent_cli.core.agent import Agent
@@ -259,7 +260,7 @@ class AgentTree:
         Those of servers come later.
         """
         there = [tool.name for tool in tools]
-        named = [name for name in definition.tools or () if not name.startswith("mcp__")]
+        named = [name for name in definition.tools or () if not name.startswith(OF_SERVERS)]
         missing = [name for name in named if not any(fnmatchcase(each, name) for each in there)]
         if not missing or definition.name in self._warned:
             return tools
@@ -274,7 +275,7 @@ class AgentTree:
 
 def _allows(definition: AgentDefinition, name: str) -> bool:
     """Return whether *definition* allows its agent the tool *name*."""
-    servers = definition.servers if name.startswith("mcp__") else None
+    servers = definition.servers if name.startswith(OF_SERVERS) else None
     if servers is not None and not any(is_of_server(name, server) for server in servers):
         return False
     if _is_named(name, definition.denied_tools):

@@ -14,6 +14,7 @@ from agent_cli.app.imports import (
     Findings,
 )
 from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.claude_tools import OF_SERVERS
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import WEB_FETCH_TOOL, WEB_SEARCH_TOOL
 from agent_cli.system import paths
@@ -115,7 +116,7 @@ def _setting(findings: Findings, path: Path, key: str, value: object) -> None:
 
 def _rule(findings: Findings, path: Path, kind: str, written: str) -> None:
     tool, _, text = written.removesuffix(")").partition("(")
-    ours = _TOOLS.get(tool, tool if tool.startswith("mcp__") else "")
+    ours = _TOOLS.get(tool, tool if tool.startswith(OF_SERVERS) else "")
     rule = f"{ours}({text} *)" if text else ours
     findings.rule(kind, written, rule, path, why_not=f"there is no tool {tool} here")
 

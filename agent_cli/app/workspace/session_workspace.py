@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from agent_cli.app import parts
 from agent_cli.app.startup import StartupContext
 from agent_cli.app.workspace.losses import LossDecider, OthersWorkGuard, left_out, why_unrecorded
+from agent_cli.contracts.claude_tools import OF_SERVERS
 from agent_cli.plugins.facts import WorkspaceDirectories
 from agent_cli.system import paths
 from agent_cli.system.launching import NamedFiles, Watched
@@ -199,7 +200,7 @@ def _snapshots(
     return Snapshots(
         changes,
         only_reads=only_reads,
-        is_foreign=lambda tool: tool.startswith("mcp__"),
+        is_foreign=lambda tool: tool.startswith(OF_SERVERS),
         watched=watched if limits.commands != "off" else None,
         keep_days=limits.keep_days,
         bytes_max=round(limits.max_gb * 1_000_000_000),

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from agent_cli.contracts.claude_tools import OF_SERVERS
 from agent_cli.contracts.media_files import REQUEST_CHARS_MAX, without_document
 from agent_cli.contracts.provider import Model, ModelRequest
 from agent_cli.contracts.timeline import Block, Json
@@ -195,7 +196,7 @@ def _refused_tool(failed: CallFailed, sent: dict[str, Json]) -> Block | None:
     """Return the tool whose definition the refusal is about; our own are never left out."""
     refusal, tools = _TOOL.search(str(failed)), _tools(sent)
     named = tools[int(refusal[1]) :][:1] if refusal else []
-    return next((tool for tool in named if str(tool["name"]).startswith("mcp__")), None)
+    return next((tool for tool in named if str(tool["name"]).startswith(OF_SERVERS)), None)
 
 
 def _definition(tool: Block) -> str:
