@@ -104,6 +104,13 @@ class Arguments(NamedTuple):
     overrides: tuple[Override, ...] = ()
 
 
+class SessionFolder(NamedTuple):
+    """The arguments of a session, and the directory whose worktree it works in, or None."""
+
+    arguments: Arguments
+    copy_of: Path | None = None
+
+
 def parse_arguments(argv: Sequence[str]) -> Arguments:
     """Parse the words after the program's name.
 
@@ -361,10 +368,3 @@ def _nearest(wrong: str, known: Sequence[str] | dict[str, OptionEntry]) -> str:
 
     close = difflib.get_close_matches(wrong, known, n=1)
     return f" (did you mean {close[0]}?)" if close else ""
-
-
-class SessionFolder(NamedTuple):
-    """The arguments of a session, and the directory whose worktree it works in, or None."""
-
-    arguments: Arguments
-    copy_of: Path | None = None
