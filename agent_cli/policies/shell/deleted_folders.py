@@ -84,21 +84,23 @@ def leads_out(commands: Sequence[tuple[str, Reading]], root: PurePath) -> bool:
     if not deletions:
         return False
     entered, looks = [""], 0
-    changes = [*dict.fromkeys(chain.from_iterable(_entered(*each) for each in commands))]
+    entries = chain.from_iterable(_entered(*each) for each in commands)
+    changes = [*filter(None, dict.fromkeys(entries))]
+    changes += _before_moves((f"{word}/" for word in changes), commands, root)
     made = [*chain.from_iterable(_links_out(*each, root) for each in commands)]
     named = {*filter(None, chain.from_iterable(deletions))}
-    behind = chain(named, (f"{word}/" for word in changes if word))
+    inside = {each for word in named if (each := _named_in(word, root))}
+    inside |= _before_moves(inside, commands, root)
+    behind = chain(named, inside, (f"{word}/" for word in changes))
     if made and any(_is_behind(word, made, root) for word in behind):
         return True
     # Each `cd` may start at the root or where one before it led.
     for word in changes:
-        inner = [f"{each}{_within(word, root)}/" for each in entered if word]
+        inner = [f"{each}{_within(word, root)}/" for each in entered]
         # That of os is False for a name that is too long, or that may not be looked at.
         entered += [each for each in inner if os.path.isdir(f"{root}/{each}")]  # noqa: PTH112
         if (looks := looks + len(inner)) > _LOOKS_MAX:
             return True
-    inside = {each for word in named if (each := _named_in(word, root))}
-    inside |= _before_moves(inside, commands, root)
     targets = {"".join(each) for each in islice(product(entered, inside), _TARGETS_MAX)}
     if len(targets) == _TARGETS_MAX or any(map(_has_many_patterns, targets)):
         return True

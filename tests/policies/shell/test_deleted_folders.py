@@ -35,6 +35,8 @@ def test_deleting_behind_a_link_asks_also_where_that_was_moved_first(linked: Pat
         "mkdir y; mv out y; rm -rf y/out/share",
         "mv ./out ./y; rm -rf ./y/share",
         "mv out y; rm -rf y/",
+        "mv out y && cd y && rm -rf share",
+        "ln -s / b && mv b c && rm -rf c/etc",
         "rm -r -- -x/out/share",
         f"cd /usr; rm -rf {linked}/out/share",
     ]
