@@ -473,6 +473,7 @@ def test_rule_that_denies_reading_files_keeps_no_names(tmp_path: Path) -> None:
             "cat $'\\160riv'/*",
         ),
         *("cat $'pr\\u0069\\'v'/a.txt", "cat $'pri\\v/a.txt'", "cat pri$'v/a'.txt"),
+        'd=(a priv); cat "x/${d[@]}/a.txt"',
     ],
 )
 def test_command_that_names_an_unreadable_file_is_denied_without_masking(

@@ -7,7 +7,7 @@ counts.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import pairwise, product
 from math import prod
@@ -234,11 +234,20 @@ def composed_words(
         for word in node.named_children:
             has_values = word.type not in _EXPANDED_ALONE and any(outermost(word, EXPANSIONS))
             texts = known.texts(word) if has_values or _BLANK.search(source(word)) else None
+            if has_values:
+                yield from _behind_first(known.pieces(word), outermost(word, EXPANSIONS))
             for text in texts or ():
                 if has_values:
                     yield text
                 if depth < _SCRIPTS_DEPTH_MAX and _BLANK.search(text):
                     yield from composed_words(script_in(text), preset, depth + 1)
+
+
+def _behind_first(pieces: Sequence[Sequence[str]], expansions: Iterable["Node"]) -> Iterator[str]:
+    """Yield the words that lists become but for their first: in "x/${d[@]}" no x is before them."""
+    for at, expansion in enumerate(expansions if pieces else ()):
+        if "[@]" in source(expansion):
+            yield from map("".join, product(*pieces[2 * at + 1 :]))
 
 
 def _is_list(expansion: "Node", words: Sequence["Node"]) -> bool:
