@@ -5,11 +5,10 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from agent_cli.mcp_client import Host, ServerConfig
 from agent_cli.mcp_client.pins import READS_ONLY
 from tests.e2e.program import agent_cli
+from tests.tables import each_row
 
 
 def explained(*words: str) -> dict[str, str]:
@@ -42,43 +41,41 @@ def test_permissions_explain_names_the_rule_its_line_and_each_command() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("words", "verdict", "why"),
-    [
-        (("bash", "ls | sort"), "allow", "only reads"),
-        (("bash", "echo x > out.txt"), "ask", "writes out.txt"),
-        (("bash", "expr 1 + 2"), "allow if it only reads, else ask", "runs read-only first"),
-        (("bash", '{"command": "ls", "unsandboxed": true}'), "ask", "outside the sandbox"),
-        (("read", "a.txt"), "allow", "only reads"),
-        (("grep", "src"), "allow", "only reads"),
-        (("glob", "src"), "allow", "only reads"),
-        (("read", '{"path": ".env"}'), "deny", ".env may hold secrets"),
-        (("edit", ".env", "--permission-mode", "yolo"), "deny", ".env may hold secrets"),
-        (("read", "/etc/passwd"), "ask", "/etc/passwd is outside the workspace"),
-        (("read", "../x", "--allow", "read"), "ask", "x is outside the workspace"),
-        (("read", "/etc/passwd", "--allow", "read(/etc/*)"), "allow", "the rule read(/etc/*)"),
-        (("edit", "a.txt"), "ask", "changes files"),
-        (("edit", "a.txt", "--permission-mode", "auto-edit"), "allow", "mode auto-edit"),
-        (("edit", "a.txt", "--permission-mode", "plan"), "deny", "plan mode"),
-        (("write", ".git/config", "--permission-mode", "yolo"), "deny", "git's own data"),
-        (("bash", "cat notes.txt"), "ask", "notes.txt, which may hold secrets"),
-        (("mcp__web__search", "{}"), "ask", "may have side effects"),
-        (("mcp__web__search", "{}", "--allow", "mcp__web__*"), "allow", "the rule mcp__web__*"),
-    ],
-)
-def test_permissions_explain_gives_the_verdict_and_the_reason(
-    words: tuple[str, ...], verdict: str, why: str
-) -> None:
+EXPLAINED = [
+    (("bash", "ls | sort"), "allow", "only reads"),
+    (("bash", "echo x > out.txt"), "ask", "writes out.txt"),
+    (("bash", "expr 1 + 2"), "allow if it only reads, else ask", "runs read-only first"),
+    (("bash", '{"command": "ls", "unsandboxed": true}'), "ask", "outside the sandbox"),
+    (("read", "a.txt"), "allow", "only reads"),
+    (("grep", "src"), "allow", "only reads"),
+    (("glob", "src"), "allow", "only reads"),
+    (("read", '{"path": ".env"}'), "deny", ".env may hold secrets"),
+    (("edit", ".env", "--permission-mode", "yolo"), "deny", ".env may hold secrets"),
+    (("read", "/etc/passwd"), "ask", "/etc/passwd is outside the workspace"),
+    (("read", "../x", "--allow", "read"), "ask", "x is outside the workspace"),
+    (("read", "/etc/passwd", "--allow", "read(/etc/*)"), "allow", "the rule read(/etc/*)"),
+    (("edit", "a.txt"), "ask", "changes files"),
+    (("edit", "a.txt", "--permission-mode", "auto-edit"), "allow", "mode auto-edit"),
+    (("edit", "a.txt", "--permission-mode", "plan"), "deny", "plan mode"),
+    (("write", ".git/config", "--permission-mode", "yolo"), "deny", "git's own data"),
+    (("bash", "cat notes.txt"), "ask", "notes.txt, which may hold secrets"),
+    (("mcp__web__search", "{}"), "ask", "may have side effects"),
+    (("mcp__web__search", "{}", "--allow", "mcp__web__*"), "allow", "the rule mcp__web__*"),
+]
+
+
+def test_permissions_explain_gives_the_verdict_and_the_reason() -> None:
     """Plain commands and paths are accepted; JSON has all details."""
     Path(".env").write_text("KEY=x")
     Path("notes.txt").hardlink_to(".env")
-    told = explained(*words)
 
-    assert told["verdict"] == verdict
-    assert why in told["why"]
+    told = [(words, verdict, why, explained(*words)) for words, verdict, why in EXPLAINED]
+
+    wrong = [row for row in told if (row[1], True) != (row[3]["verdict"], row[2] in row[3]["why"])]
+    assert wrong == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "complaint"),
     [
         (("lok", "x"), "there is no tool lok; there are read, edit, write, bash"),
