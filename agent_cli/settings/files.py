@@ -21,7 +21,7 @@ from agent_cli.settings import (
     read_file,
 )
 from agent_cli.system import paths
-from agent_cli.system.json_text import load_commented
+from agent_cli.system.json_text import without_comments
 from agent_cli.system.paths import is_file
 from agent_cli.system.shapes import is_array, is_object
 
@@ -39,8 +39,9 @@ def file_entries(path: Path, *, from_project: bool) -> Iterator[Entry]:
     Raises:
         SettingsError: The file cannot be read, or does not match its suffix.
     """
-    text = read_file(path)
     is_json = path.suffix == ".json"
+    # A key in a comment, such as that of an earlier value, is not the one that counts.
+    text = without_comments(read_file(path)) if is_json else read_file(path)
     try:
         document = _json_document(path, text) if is_json else _toml_document(path, text)
     except RecursionError as error:
@@ -72,7 +73,7 @@ def _toml_document(path: Path, text: str) -> Mapping[str, object]:
 
 def _json_document(path: Path, text: str) -> Mapping[str, object]:
     try:
-        document = load_commented(text)
+        document = json.loads(text)
     except json.JSONDecodeError as error:
         raise SettingsError(f"{path}:{error.lineno} is not valid JSON: {error.msg}") from error
     if not is_object(document):
@@ -233,7 +234,7 @@ def _toml_text(text: str) -> str:
 
 
 class ClaudeFile(NamedTuple):
-    """A settings file of Claude Code as read: its text, and its object as far as it is one.
+    """A settings file of Claude Code: its text without comments, and its object, if it is one.
 
     The code that defines hooks validates its hooks; `policies.claude_rules` translates its rules.
     """
@@ -249,9 +250,9 @@ class ClaudeFile(NamedTuple):
         Raises:
             SettingsError: The file cannot be read, so a guard in it would have no effect.
         """
-        text = read_file(path)
+        text = without_comments(read_file(path))
         try:
-            document = load_commented(text)
+            document = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise SettingsError(
                 f"{path} is not valid JSON, so its hooks and permission rules cannot be read:"

@@ -49,10 +49,10 @@ def load_commented(text: str) -> object:
     try:
         return json.loads(text)
     except ValueError:
-        return json.loads(_plain(text))
+        return json.loads(without_comments(text))
 
 
-def _plain(text: str) -> str:
+def without_comments(text: str) -> str:
     """Return *text* with blanks for its comments and trailing commas, so that places stay."""
     without = _COMMENT.sub(lambda found: found[1] or _NOT_LINE_END.sub(" ", found[0]), text)
     return _TRAILING_COMMA.sub(lambda found: found[1] or " ", without)

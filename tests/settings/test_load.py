@@ -431,7 +431,10 @@ def test_empty_variable_sets_nothing() -> None:
 
 def test_json_settings_support_null_and_comments_and_record_their_line() -> None:
     """C11: an explicit null compaction strategy means none (S1-37), a null temperature unset."""
-    text = '{  // mine,\n  "Temperature": null,\n  "Compaction": {\n    "Strategy": null,\n  }\n}'
+    text = (
+        '{  // was "Temperature": 1,\n  "Temperature": null,\n'
+        '  "Compaction": {  /* "Strategy" */\n    "Strategy": null,\n  }\n}'
+    )
     path = write_user(text, "appsettings.json")
 
     loaded = load()
