@@ -151,7 +151,8 @@ class Hook:
         """The names and patterns of files that its matcher lists, for a FileChanged hook."""
         is_listed = self.event == "FileChanged" and self.matcher not in _ALL
         listed = self.matcher.split("|") if is_listed else ()
-        return tuple(each.strip().removeprefix("./") for each in listed)
+        # `./a.py` and `/a.py` are of the root alone, as in .gitignore; `a.py` is of any folder.
+        return tuple(re.sub(r"^\./", "/", each.strip()) for each in listed)
 
     def may_match(self, tools: Collection[str]) -> bool:
         """Return whether it can ever run in a session with *tools*; when in doubt, it can."""

@@ -144,7 +144,8 @@ class EventHooks:
     def watched_files(self) -> FileWatch | None:
         """Return a watch of the files for FileChanged hooks; None without such hooks."""
         hooks = [hook for hook in self._runs.hooks if hook.event == "FileChanged"]
-        names = {name for hook in hooks for name in hook.file_names if is_plain(name)}
+        written = (name for hook in hooks for name in hook.file_names if is_plain(name))
+        names = {name.removeprefix("/") for name in written}
         if not hooks:
             return None
         return FileWatch(self.payloads.workspace, names, self._is_watched, self.changes)

@@ -175,8 +175,11 @@ def names_of(path: Path, root: Path) -> tuple[str, str]:
 
 
 def is_plain(written: str) -> bool:
-    """Return whether an entry of a matcher is the name of a file, neither path nor pattern."""
-    return "/" not in written and not _is_pattern(written)
+    """Return whether an entry of a matcher is the name of a file, neither path nor pattern.
+
+    It may be that of a file in the root alone, with a slash in front.
+    """
+    return "/" not in written.removeprefix("/") and not _is_pattern(written)
 
 
 def _is_pattern(written: str) -> bool:
@@ -186,7 +189,7 @@ def _is_pattern(written: str) -> bool:
 def covers_file(written: str, names: Sequence[str]) -> bool:
     """Return whether one entry of a matcher covers a file that has these *names*."""
     if not _is_pattern(written):
-        return written in names
+        return written in (*names, f"/{names[-1]}")
     return _pattern(written).match_file(names[-1].lstrip("/"))
 
 

@@ -263,7 +263,7 @@ async def _ask(hook: Hook, sent: bytes, around: HookEnvironment) -> HookOutcome:
     import httpx2
 
     # They need httpx2.
-    from agent_cli.system.http_requests import CheckedTransport, HttpSettingsError, why_unreached
+    from agent_cli.system.http_requests import CheckedTransport, HttpSettingsError, why_unanswered
 
     url = _with_values(hook.url, hook)
     headers = {"content-type": "application/json"}
@@ -290,7 +290,7 @@ async def _ask(hook: Hook, sent: bytes, around: HookEnvironment) -> HookOutcome:
     except (_InsideError, HttpSettingsError) as error:
         return HookOutcome(fault=str(error), is_broken=True)
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
-        why = why_unreached(error, hook.url)
+        why = why_unanswered(error, hook.url)
         fault = f"{why.sentence}; {why.advice or 'check that it runs'}"
         return HookOutcome(fault=fault, is_broken=True)
     if not response.is_success:

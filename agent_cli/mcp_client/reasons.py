@@ -15,7 +15,12 @@ from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.input_faults import fault_line
 from agent_cli.contracts.wording import first_named, printable, requested_duration
 from agent_cli.mcp_client.config import ServerConfig, is_header
-from agent_cli.system.http_requests import HttpSettingsError, reason_of, why_unreached
+from agent_cli.system.http_requests import (
+    FORBIDDEN_HEADER,
+    HttpSettingsError,
+    reason_of,
+    why_unreached,
+)
 from agent_cli.system.json_text import json_object
 from agent_cli.system.logger import logger
 from agent_cli.system.shapes import is_group, is_object
@@ -271,7 +276,7 @@ def failed_request(error: httpx2.RequestError, where: str) -> tuple[int, str]:
     """Return our error code for a request to the server at *where* that failed, and the reason."""
     if isinstance(error, httpx2.LocalProtocolError):
         # Its text holds the whole header, e.g. a token with a line break behind it.
-        return HTTP_FAILED, "a header has a line break or another character that HTTP forbids"
+        return HTTP_FAILED, FORBIDDEN_HEADER
     if isinstance(error, _UNREACHED):
         asked = _asked(error)
         return HTTP_FAILED, why_unreached(error, shown_address(str(asked)) if asked else where).line

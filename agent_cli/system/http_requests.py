@@ -27,6 +27,7 @@ _BROKE_OFF = late_pattern("eof|closed|reset|bad record mac|decrypt")
 CONNECT_EACH_S: Final = 5.0
 # Many servers close an idle connection after 5 s, and lose a request that arrives just then.
 IDLE_MAX_S: Final = 4.0
+FORBIDDEN_HEADER: Final = "a header has a line break or another character that HTTP forbids"
 
 Check: TypeAlias = Callable[[httpx2.Request], Awaitable[Sequence[str] | None]]
 """Returns the addresses that a request may go to, None for any; raises if there must be none."""
@@ -242,6 +243,23 @@ def why_unreached(error: BaseException | None, url: str) -> Unreached:
         is_broken = isinstance(why, ssl.SSLEOFError) or bool(_BROKE_OFF.search(fault))
         return Unreached(f"no TLS connection to {url} ({fault})", may_pass=is_broken, is_tls=True)
     return Unreached(f"cannot reach {url}{_through(url)} ({reason_of(error)})", may_pass=True)
+
+
+def why_unanswered(error: BaseException, url: str) -> Unreached:
+    """Return why a request to the server at *url* failed, before or in its answer."""
+    match error:
+        case httpx2.LocalProtocolError():
+            # Its text holds the whole header, e.g. a token with a line break in it.
+            return Unreached(FORBIDDEN_HEADER, "correct it")
+        case (
+            httpx2.ReadError()
+            | httpx2.WriteError()
+            | httpx2.RemoteProtocolError()
+            | httpx2.DecodingError()
+        ):
+            return Unreached(f"{url} gave no whole answer ({reason_of(error)})", "correct it")
+        case _:
+            return why_unreached(error, url)
 
 
 def reason_of(error: BaseException | None) -> str:

@@ -56,7 +56,17 @@ def test_file_that_a_command_changed_runs_the_hooks_that_match_it() -> None:
 
     The name of its folder is no reason to leave the file to the looks, which see it come and go.
     """
-    matchers = ("src/a.py", "*.py", "src/*", "src/", "x | ./src/a.py", "**/a.py", "x|a.py", "*", "")
+    matchers = (
+        "src/a.py",
+        "*.py",
+        "src/*",
+        "./src/",
+        "x | ./src/a.py",
+        "**/a.py",
+        "x|a.py",
+        "*",
+        "",
+    )
     path = script("log.py", NAMED_LOG)
     written = [*matchers, "src"]
     each = [command(f"python3 {path} {at}", name)[0] for at, name in enumerate(written)]
@@ -79,7 +89,7 @@ def test_file_that_a_command_changed_runs_the_hooks_that_match_it() -> None:
 
 
 def test_matcher_that_names_another_file_is_not_run() -> None:
-    hooks(None, FileChanged=command(log(), "a.py|lib/b.py|*.txt|src"))
+    hooks(None, FileChanged=command(log(), "a.py|lib/b.py|*.txt|src|./b.py|./*.py|/b.py"))
 
     printed(reply(bash("mkdir src; echo x > src/b.py")), reply("Done."))
 

@@ -221,6 +221,49 @@ async def test_http_hook_that_cannot_be_reached_is_a_fault(
     assert named in found.fault
 
 
+async def test_service_that_answers_only_in_part_is_not_one_that_cannot_be_reached(
+    tmp_path: Path,
+) -> None:
+    """The advice was to check that it runs."""
+    ok = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n"
+    faults = {
+        b"": "(Server disconnected without sending a response)",
+        ok + b"\r\n{": "received 1 bytes, expected 5",
+        b"SSH-2.0-x\r\n\r\n": "illegal status line",
+        ok + b"content-encoding: gzip\r\n\r\nhello": "incorrect header check",
+    }
+    for sent, reason in faults.items():
+
+        async def answer(
+            reader: asyncio.StreamReader, writer: asyncio.StreamWriter, sent: bytes = sent
+        ) -> None:
+            await reader.readuntil(b"}")
+            writer.write(sent)
+            writer.close()
+
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as listening:
+            url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/x"
+            hook = Hook(event="PreToolUse", url=url)
+            found = await run_hook(hook, PAYLOAD, HookEnvironment(tmp_path, {}))
+
+        assert found.fault.startswith(f"{url} gave no whole answer ("), found.fault
+        assert reason in found.fault
+
+
+async def test_header_that_cannot_be_sent_is_not_shown(tmp_path: Path, address: str) -> None:
+    """The error of the HTTP library quotes it, and it may be a token with a line break."""
+    headers = (("x-token", "Bearer $SECRET"),)
+    hook = Hook(
+        event="PreToolUse", url=f"{address}/200", headers=headers, allowed_variables=("SECRET",)
+    )
+
+    found = await run_hook(hook, PAYLOAD, HookEnvironment(tmp_path, {"SECRET": "s3cret\nX: y"}))
+
+    assert found.fault == (
+        "a header has a line break or another character that HTTP forbids; correct it"
+    )
+
+
 @pytest.mark.parametrize("host", ["169.254.169.254", "10.1.2.3", "[fe80::1]", "[::ffff:a00:1]"])
 async def test_project_hook_may_not_address_the_internal_network(tmp_path: Path, host: str) -> None:
     """Its author could have the session sent to a service in the user's own network."""
