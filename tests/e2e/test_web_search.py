@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
+from agent_cli.contracts.timeline import Usage
+from agent_cli.providers.anthropic.models import cost_microdollars
 from tests.e2e.program import Finished, agent_cli, in_terminal, results_in, started
 from tests.messages_api import (
     FakeMessagesApi,
@@ -40,53 +40,41 @@ def ran(*arguments: str, api: FakeMessagesApi, **more: str) -> Finished:
     return run
 
 
-def test_nothing_is_offered_unless_a_rule_or_a_setting_wants_it() -> None:
-    """A token of every request, and a cent a search, are for those who want them."""
-    with serve_in_thread(reply("ok"), reply("ok"), reply("ok")) as api:
-        ran("-p", "hi", api=api)
-        ran("-p", "hi", *ALLOW, "--deny", "web_search", api=api)
-        ran("-p", "hi", *ALLOW, api=api, AGENT_CLI_TOOLS__WEB_SEARCH="false")
-
-    for at in range(3):
-        assert not any("web_search" in name for name in names(api, at))
-
-
 def test_allowed_search_is_declared_at_once_and_its_sources_are_printed() -> None:
-    with serve_in_thread(FOUND) as api:
-        run = ran("-p", "news?", *ALLOW, api=api)
+    """One grammar with Claude's rules; a denied domain of `network` is passed on.
+
+    A reply that breaks off in a search is retried as a whole.
+    """
+    rules = ("--allow", "WebSearch", "--deny", "network(evil.com)", "--max-cost", "1")
+    with serve_in_thread(broken(FOUND, "drop", after=6), FOUND) as api:
+        run = ran("-p", "news?", *rules, api=api)
 
     assert names(api)[0] == "web_search"
+    assert api.requests[0].body["tools"][0]["blocked_domains"] == ["evil.com"]
+    assert len(api.requests[1].body["messages"]) == 1
     assert run.code == 0
     assert run.stdout == (
         "It is out since October [1].\n\n[1] What's new https://docs.python.org/3.15\n"
     )
 
 
-def test_claudes_rules_and_domains_hold() -> None:
-    """One grammar; a domain that is denied is passed on, and so is one of `network`."""
-    with serve_in_thread(reply("ok"), reply("ok")) as api:
-        ran("-p", "hi", "--allow", "WebSearch", "--deny", "network(evil.com)", api=api)
-        ran("-p", "hi", "--allow", "web_search(domain:*.python.org)", api=api)
+def test_session_of_a_search_is_told_and_goes_on_with_what_was_found() -> None:
+    """In JSON with its cost, in the transcript, and after a resume and a fork.
 
-    first, second = (each.body["tools"][0] for each in api.requests)
-    assert first["blocked_domains"] == ["evil.com"]
-    assert second["allowed_domains"] == ["python.org"]
-
-
-def test_without_a_rule_p_ends_with_exit_code_3() -> None:
-    with serve_in_thread(ASK, reply("I may not search.")) as api:
-        run = ran("-p", "news?", api=api, AGENT_CLI_TOOLS__WEB_SEARCH="true")
-
-    assert run.code == 3
-    assert "web_search skipped: cannot ask here; use --allow" in run.stderr
-
-
-def test_json_output_names_searches_their_cost_and_their_blocks() -> None:
+    The server checks that nothing of it has changed; other servers read it as text. Without a rule
+    nothing is offered: that would be a token of every request, and a cent a search.
+    """
     usage = {"input_tokens": 1000, "output_tokens": 10}
     priced = reply(*FOUND.blocks, usage=usage)
-    with serve_in_thread(priced, reply("ok", usage=usage)) as api:
-        found = ran("-p", "news?", *ALLOW, "--output-format", "stream-json", api=api)
-        plain = ran("-p", "news?", "--output-format", "json", api=api)
+    with serve_in_thread(priced, *map(reply, "abcd")) as api:
+        rule = ("--allow", "web_search(domain:*.python.org)")
+        found = ran("-p", "news?", *rule, "--output-format", "stream-json", api=api)
+        id = str(found.result["session_id"])
+        shown = agent_cli("sessions", "show", id)
+        ran("--fork", id, "-p", "else", *ALLOW, api=api)
+        ran("--resume", id, "-p", "more", *ALLOW, api=api)
+        ran("--resume", id, "-p", "now without", api=api)
+        ran("--resume", id, "-p", "more", *ALLOW, api=api, AGENT_CLI_PROVIDER__COMPAT="true")
 
     ends = [e["event"]["block"] for e in found.lines if e.get("event", {}).get("block")]
     assert [block["type"] for block in ends] == [
@@ -99,41 +87,108 @@ def test_json_output_names_searches_their_cost_and_their_blocks() -> None:
     assert ends[1] == SEARCH[1]
     assert found.result["text"] == "It is out since October."
     assert found.result["usage"]["web_searches"] == 1
-    assert round(found.result["cost_usd"] - plain.result["cost_usd"], 6) == 0.01
-
-
-def test_session_goes_on_with_what_was_found_after_a_resume_and_a_fork() -> None:
-    """The server checks that nothing of it has changed."""
-    with serve_in_thread(FOUND, reply("a"), reply("b"), reply("c")) as api:
-        first = ran("-p", "news?", *ALLOW, "--output-format", "json", api=api)
-        id = str(first.result["session_id"])
-        ran("--resume", id, "-p", "more", *ALLOW, api=api)
-        ran("--fork", id, "-p", "else", *ALLOW, api=api)
-        ran("--resume", id, "-p", "now without", api=api)
-
-    for request in api.requests[1:]:
+    tokens = cost_microdollars(api.requests[0].body["model"], Usage(1000, 10)) or 0
+    assert round(found.result["cost_usd"] * 1e6) == tokens + 10_000
+    assert "* web_search python 3.15, run by the API\n\n  2 results\n" in shown.stdout
+    assert "    Release https://www.python.org/downloads" in shown.stdout
+    assert "It is out since October." in shown.stdout
+    assert "encrypted" not in shown.stdout
+    assert api.requests[0].body["tools"][0]["allowed_domains"] == ["python.org"]
+    for request in api.requests[1:4]:
         assert request.body["messages"][1]["content"][:2] == [*SEARCH]
-    assert "web_search" not in names(api, 3)
-
-
-def test_other_servers_read_what_was_found_as_text() -> None:
-    with serve_in_thread(FOUND, reply("a")) as api:
-        ran("-p", "news?", *ALLOW, api=api)
-        ran("-c", "-p", "more", *ALLOW, api=api, AGENT_CLI_PROVIDER__COMPAT="true")
-
-    told = json.dumps(api.requests[1].body)
+    told = json.dumps(api.requests[4].body)
     assert "encrypted" not in told and "citations" not in told
     assert "- Release https://www.python.org/downloads" in told
-    assert "web_search" not in names(api, 1)
+    assert not any("web_search" in name for at in (3, 4) for name in names(api, at))
 
 
-def test_search_that_failed_is_shown_and_the_answer_goes_on() -> None:
+def test_session_that_asked_goes_on_where_a_rule_allows_it_and_back() -> None:
+    """Without a rule `-p` cannot ask."""
+    with serve_in_thread(ASK, reply("no"), FOUND, reply("ok")) as api:
+        asked = ran("-p", "news?", api=api, AGENT_CLI_TOOLS__WEB_SEARCH="true")
+        allowed = ran("-c", "-p", "again", *ALLOW, api=api)
+        after = ran("-c", "-p", "more", api=api)
+
+    assert "web_search skipped: cannot ask here; use --allow" in asked.stderr
+    assert (asked.code, allowed.code, after.code) == (3, 0, 0)
+
+
+def test_what_was_found_or_failed_is_told_to_each_model_as_it_can_read_it() -> None:
+    """Another model of the API reads the finds as they came; an unknown one as text."""
     failed = search("python", error="max_uses_exceeded")
-    with serve_in_thread(reply(*failed, "I could not search.")) as api:
-        run = ran(*ALLOW, api=api, script="news?\n")
+    lines = "odd?\nnews?\n/model claude-haiku-4-5\nmore\n/model my-own\nmore\n"
+    replies = (reply(*failed, "I could not search."), FOUND, reply("a"), reply("b"))
+    with serve_in_thread(*replies) as api:
+        run = ran(*ALLOW, api=api, script=lines)
 
     assert "no more of these calls in one request (max_uses_exceeded)" in run.stdout + run.stderr
     assert "I could not search." in run.stdout
+    seals = ["encrypted_content" in json.dumps(each.body) for each in api.requests]
+    assert seals == [False, False, True, False]
+
+
+def test_pages_are_read_by_the_api_only_where_a_rule_allows_it_and_it_can() -> None:
+    """Nor is a search offered where a rule or a setting is against it."""
+    fetch = {"AGENT_CLI_TOOLS__WEB_FETCH": "api"}
+    allow = ("--allow", "web_fetch(domain:a.org)", *ALLOW)
+    page = fetched("https://a.org/x", "text", title="A page")
+    with serve_in_thread(reply(*page, "Read."), reply("ok"), reply("ok")) as api:
+        read = ran("-p", "hi", *allow, "--deny", "web_search", api=api, **fetch)
+        ran("-p", "hi", *ALLOW, api=api, **fetch, AGENT_CLI_TOOLS__WEB_SEARCH="false")
+        ran("-p", "hi", *allow, api=api, **fetch, AGENT_CLI_PROVIDER__COMPAT="true")
+
+    found = [
+        next(tool for tool in each.body["tools"] if tool["name"] == "web_fetch")
+        for each in api.requests
+    ]
+    assert read.stdout == "Read.\n"
+    assert found[0]["allowed_domains"] == ["a.org"]
+    assert ["input_schema" in tool for tool in found] == [False, True, True]
+    assert not any("web_search" in name for at in range(3) for name in names(api, at))
+
+
+def test_cost_limit_holds_the_price_of_searches_before_the_request() -> None:
+    """Five searches and what they find; without room for them the request goes without."""
+    with serve_in_thread(reply("ok")) as api:
+        run = ran("-p", "hi", *ALLOW, "--max-cost", "0.12", api=api)
+
+    assert run.code == 0
+    assert "web_search" not in names(api)
+
+
+def test_person_allows_it_once_for_the_conversation_and_may_stop_a_search() -> None:
+    """The cache is read, and after Escape the conversation is valid."""
+    gate = Gate()
+    held = reply("Looking. ", *SEARCH, "Found.", gate=gate, hold_at=12)
+    with (
+        serve_in_thread(ASK, FOUND, reply("More."), held, reply("Fine.")) as api,
+        in_terminal(api, AGENT_CLI_TOOLS__WEB_SEARCH="true") as terminal,
+    ):
+        terminal.send("news?\r")
+        terminal.until("search the web for the rest of this conversation")
+        terminal.until("❯ 1 Yes")
+        terminal.send("\r")
+        terminal.until("2 results")
+        terminal.until("[1] What's new")
+        terminal.send("and?\r")
+        terminal.until("More.")
+        terminal.until_prompt()
+        terminal.send("look again\r")
+        terminal.until(lambda: terminal.text.count("Search python 3.15") == 2)
+        terminal.send("\x1b")
+        terminal.until("interrupted")
+        terminal.send("go on\r")
+        terminal.until("Fine.")
+        gate.open()
+
+    assert api.refusals == []
+    first, second, third = (each.body["tools"] for each in api.requests[:3])
+    assert [t for t in second if not t.get("defer_loading")] == [
+        t for t in first if not t.get("defer_loading")
+    ]
+    assert second == third and second[-1]["type"] == "web_search_20250305"
+    told: Any = json.dumps(api.requests[4].body["messages"][-3:])
+    assert "srvtoolu" not in told and "Looking." in told
 
 
 def test_pause_in_the_middle_goes_on_and_counts_once() -> None:
@@ -155,24 +210,6 @@ def test_refusal_by_the_api_is_told_once_and_the_prompt_is_answered() -> None:
     assert (run.stdout + run.stderr).count("the API refuses web_search") == 1
 
 
-@pytest.mark.parametrize("limit", ["0.12", "1"])
-def test_cost_limit_holds_the_price_of_searches_before_the_request(limit: str) -> None:
-    """Five searches and what they find; without room for them the request goes without."""
-    with serve_in_thread(reply("ok")) as api:
-        run = ran("-p", "hi", *ALLOW, "--max-cost", limit, api=api)
-
-    assert run.code == 0
-    assert ("web_search" in names(api)) == (limit == "1")
-
-
-def test_reply_that_breaks_off_in_a_search_is_retried_as_a_whole() -> None:
-    with serve_in_thread(broken(FOUND, "drop", after=6), FOUND) as api:
-        run = ran("-p", "news?", *ALLOW, api=api)
-
-    assert run.code == 0 and run.stdout.startswith("It is out")
-    assert len(api.requests[1].body["messages"]) == 1
-
-
 def test_answer_of_a_schema_may_search() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
     Path("schema.json").write_text(json.dumps(schema))
@@ -180,48 +217,6 @@ def test_answer_of_a_schema_may_search() -> None:
         run = ran("-p", "go", *ALLOW, "--json-schema", "schema.json", api=api)
 
     assert json.loads(run.stdout) == {"a": 1}
-
-
-def test_person_allows_it_once_for_the_conversation_and_the_cache_is_read() -> None:
-    with (
-        serve_in_thread(ASK, FOUND, reply("More.")) as api,
-        in_terminal(api, AGENT_CLI_TOOLS__WEB_SEARCH="true") as terminal,
-    ):
-        terminal.send("news?\r")
-        terminal.until("search the web for the rest of this conversation")
-        terminal.until("❯ 1 Yes")
-        terminal.send("\r")
-        terminal.until("2 results")
-        terminal.until("[1] What's new")
-        terminal.send("and?\r")
-        terminal.until("More.")
-
-    assert api.refusals == []
-    first, second, third = (each.body["tools"] for each in api.requests)
-    assert [t for t in second if not t.get("defer_loading")] == [
-        t for t in first if not t.get("defer_loading")
-    ]
-    assert second == third and second[-1]["type"] == "web_search_20250305"
-
-
-def test_escape_in_the_middle_of_a_search_leaves_a_valid_conversation() -> None:
-    gate = Gate()
-    held = reply("Looking. ", *SEARCH, "Found.", gate=gate, hold_at=12)
-    with (
-        serve_in_thread(held, reply("Fine.")) as api,
-        in_terminal(api, *ALLOW) as terminal,
-    ):
-        terminal.send("news?\r")
-        terminal.until("Search python 3.15")
-        terminal.send("\x1b")
-        terminal.until("interrupted")
-        terminal.send("go on\r")
-        terminal.until("Fine.")
-        gate.open()
-
-    assert api.refusals == []
-    told: Any = json.dumps(api.requests[1].body["messages"])
-    assert "srvtoolu" not in told and "Looking." in told
 
 
 def test_kill_in_the_middle_of_a_search_leaves_a_session_that_goes_on() -> None:
@@ -237,17 +232,6 @@ def test_kill_in_the_middle_of_a_search_leaves_a_session_that_goes_on() -> None:
 
     assert run.stdout == "Fine.\n"
     assert "srvtoolu" not in json.dumps(api.requests[1].body["messages"])
-
-
-def test_transcript_tells_what_was_found() -> None:
-    with serve_in_thread(FOUND) as api:
-        first = ran("-p", "news?", *ALLOW, "--output-format", "json", api=api)
-    shown = agent_cli("sessions", "show", str(first.result["session_id"]))
-
-    assert "* web_search python 3.15, run by the API\n\n  2 results\n" in shown.stdout
-    assert "    Release https://www.python.org/downloads" in shown.stdout
-    assert "It is out since October." in shown.stdout
-    assert "encrypted" not in shown.stdout
 
 
 def test_compaction_leaves_no_half_of_a_search() -> None:
@@ -270,43 +254,6 @@ def test_compaction_leaves_no_half_of_a_search() -> None:
 
     assert run.code == 0
     assert "compacted" in run.stdout + run.stderr
-
-
-def test_session_that_asked_goes_on_where_a_rule_allows_it_and_back() -> None:
-    with serve_in_thread(ASK, reply("no"), FOUND, reply("ok")) as api:
-        ran("-p", "news?", api=api, AGENT_CLI_TOOLS__WEB_SEARCH="true")
-        allowed = ran("-c", "-p", "again", *ALLOW, api=api)
-        after = ran("-c", "-p", "more", api=api)
-
-    assert (allowed.code, after.code) == (0, 0)
-
-
-def test_other_models_get_what_they_can_read() -> None:
-    """Another model of the API reads the finds as they came; an unknown one as text."""
-    lines = "news?\n/model claude-haiku-4-5\nmore\n/model my-own\nmore\n"
-    with serve_in_thread(FOUND, reply("a"), reply("b")) as api:
-        ran(*ALLOW, api=api, script=lines)
-
-    seals = ["encrypted_content" in json.dumps(each.body) for each in api.requests]
-    assert seals == [False, True, False]
-
-
-def test_pages_are_read_by_the_api_only_where_a_rule_allows_it_and_it_can() -> None:
-    fetch = {"AGENT_CLI_TOOLS__WEB_FETCH": "api"}
-    allow = ("--allow", "web_fetch(domain:a.org)")
-    page = fetched("https://a.org/x", "text", title="A page")
-    with serve_in_thread(reply(*page, "Read."), reply("ok"), reply("ok")) as api:
-        read = ran("-p", "hi", *allow, api=api, **fetch)
-        ran("-p", "hi", api=api, **fetch)
-        ran("-p", "hi", *allow, api=api, **fetch, AGENT_CLI_PROVIDER__COMPAT="true")
-
-    found = [
-        next(tool for tool in each.body["tools"] if tool["name"] == "web_fetch")
-        for each in api.requests
-    ]
-    assert read.stdout == "Read.\n"
-    assert found[0]["allowed_domains"] == ["a.org"]
-    assert ["input_schema" in tool for tool in found] == [False, True, True]
 
 
 def test_agent_gets_it_only_if_it_lists_it() -> None:
