@@ -33,6 +33,9 @@ module, sys.argv[1:] = sys.argv[1], sys.argv[3:]
 import_module(module).main()
 """
 _END_LIMIT_S = 2.0
+# For an editor to save its draft, also on a busy machine. Nobody waits for it where the terminal is
+# closed, and a service manager that ends us kills what is left only later.
+HANG_UP_GRACE_S = 10.0
 _RECEIVED_BYTES = 65_536
 # Linux takes 128 KiB, and all arguments together are at least 2 MiB.
 _ARGUMENT_MAX = 100_000
@@ -147,7 +150,8 @@ def on_terminal(command: Sequence[str]) -> list[str]:
 
     Only this process may start it. SIGTERM ends it with all that *command* started.
     """
-    return _program(f"{__package__}.on_terminal", str(os.getpid()), *command)
+    grace = str(HANG_UP_GRACE_S)
+    return _program(f"{__package__}.on_terminal", str(os.getpid()), grace, *command)
 
 
 def restricted(restriction: Restriction, command: Sequence[str]) -> list[str]:

@@ -1,12 +1,13 @@
 """Keep one program that has the terminal, so that it does not outlive the process that started it.
 
-    python -c ... PARENT_PID COMMAND [ARGUMENT...]
+    python -c ... PARENT_PID GRACE_S COMMAND [ARGUMENT...]
 
 Unlike other commands, the program stays in the caller's session and process group, so that the
 terminal's keys and job control reach it. The program and the processes it started are hung up when
 the caller ends, however it is killed, on SIGTERM, and when the terminal is closed; processes that
-do not end are killed. Two kinds of processes live on: those that have left the session, such as the
-server of a terminal multiplexer, and those that the program leaves when it ends by itself.
+do not end within GRACE_S are killed. Two kinds of processes live on: those that have left the
+session, such as the server of a terminal multiplexer, and those that the program leaves when it
+ends by itself.
 
 Started by `launching.on_terminal`. Imports little: see `launcher`.
 """
@@ -32,9 +33,6 @@ from agent_cli.system.orphans import descendants, status
 _IS_LINUX = sys.platform == "linux"
 _ENDING = frozenset({signal.SIGTERM, signal.SIGHUP})
 _HUNG_UP = 128 + signal.SIGHUP
-# For an editor to save its draft, also on a busy machine. Nobody waits for it where the terminal is
-# closed, and a service manager that ends us kills what is left only later.
-_GRACE_S = 10.0
 _KILL_LIMIT_S = 1.0
 _POLL_MS = 200
 _LOOK_EVERY_S = 0.01
@@ -42,10 +40,10 @@ _LOOK_EVERY_S = 0.01
 
 def main() -> NoReturn:
     """Run the command in `sys.argv`, and exit with its code as a shell counts it."""
-    sys.exit(keep(int(sys.argv[1]), sys.argv[2:]))
+    sys.exit(keep(int(sys.argv[1]), float(sys.argv[2]), sys.argv[3:]))
 
 
-def keep(parent: int, command: Sequence[str]) -> int:
+def keep(parent: int, grace_s: float, command: Sequence[str]) -> int:
     """Run *command* until it ends, or *parent* does; return its exit code."""
     signals = child_signals()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -64,7 +62,7 @@ def keep(parent: int, command: Sequence[str]) -> int:
         code = status(child)
         is_over = os.getppid() != parent or not _ENDING.isdisjoint(received)
         if is_over or code == _HUNG_UP:
-            _hang_up(child, has_ended=code is not None)
+            _hang_up(child, grace_s, has_ended=code is not None)
             return _HUNG_UP if code is None else code
         if code is not None:
             return code
@@ -92,9 +90,9 @@ def _watch_parent(parent: int, poll: select.poll) -> int | None:
     return None
 
 
-def _hang_up(child: int, *, has_ended: bool) -> None:
+def _hang_up(child: int, grace_s: float, *, has_ended: bool) -> None:
     """End *child* and the processes it started in this session."""
-    kill_at_s = time.monotonic() + _GRACE_S
+    kill_at_s = time.monotonic() + grace_s
     _signal(child, signal.SIGHUP, signal.SIGCONT)
     while True:
         if _IS_LINUX or not has_ended:

@@ -72,6 +72,7 @@ from agent_cli.core.loop_config import LoopConfig
 from agent_cli.plugins.todo import todo_list
 from agent_cli.repl.live import activity
 from agent_cli.settings.schema import LoggingSettings, LogSink
+from agent_cli.system import launching
 from agent_cli.system.launching import Launcher, Watched
 from agent_cli.system.redaction import Redactor
 from tests.repl.scripted_servers import Servers
@@ -755,6 +756,8 @@ def build() -> Application:
         wait_for("built")
     if "LONG_S" in os.environ:
         activity.LONG_S = float(os.environ["LONG_S"])  # type: ignore[misc]  # nobody waits ten seconds
+    if "HANG_UP_GRACE_S" in os.environ:
+        launching.HANG_UP_GRACE_S = float(os.environ["HANG_UP_GRACE_S"])
     if "SETTINGS_ERROR" in os.environ:
         raise SettingsError("appsettings.toml: model is not set")
     return Application()

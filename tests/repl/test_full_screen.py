@@ -148,9 +148,8 @@ def test_program_on_the_terminal_ends_when_agent_cli_is_killed_or_the_window_clo
 ) -> None:
     """Even if it ignores hang-ups, and is not the shell that runs the line."""
     mark = f"{Path.cwd().name}-mark"
-    with NewTerminal(
-        "/bin/bash", "--norc", "-i", PATH=f"{installed('vim')}:/usr/bin:/bin", PS1="shell> "
-    ) as terminal:
+    variables = {"PATH": f"{installed('vim')}:/usr/bin:/bin", "HANG_UP_GRACE_S": "0.05"}
+    with NewTerminal("/bin/bash", "--norc", "-i", PS1="shell> ", **variables) as terminal:
         terminal.until("shell>")
         terminal.send(f"{sys.executable} {SCRIPTED} repl\r")
         terminal.until("logs: agent.log")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.system import launching
 from agent_cli.system.launching import on_terminal
 from tests.system.test_supervisor import read_pids
 from tests.waiting import is_alive, wait_until
@@ -40,12 +41,11 @@ PROGRAMS = (
     ids=["ends", "ignores it"],
 )
 def test_request_to_end_hangs_up_the_program_and_spares_those_that_left_the_terminal(
-    ending: str, grace_s: int
+    monkeypatch: pytest.MonkeyPatch, ending: str, grace_s: float
 ) -> None:
     """An editor saves its draft; the server of a terminal multiplexer is to outlive it."""
-    run, begun = "import_module(module).main()", on_terminal(["sh", "-c", PROGRAMS + ending])
-    changed = f"import_module(module)._GRACE_S = {grace_s}; {run}"
-    with subprocess.Popen([word.replace(run, changed) for word in begun]) as process:
+    monkeypatch.setattr(launching, "HANG_UP_GRACE_S", grace_s)
+    with subprocess.Popen(on_terminal(["sh", "-c", PROGRAMS + ending])) as process:
         wait_until(lambda: read_pids(Path("editor")) != [])
         process.terminate()
         process.wait(60)
