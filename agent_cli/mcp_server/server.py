@@ -18,6 +18,7 @@ from agent_cli.mcp_server.gate import left_token
 from agent_cli.mcp_server.ports import AgentBuilder, RunRequest
 from agent_cli.mcp_server.runs import AnswersNeeded, Outcome, ServedRun, asker_of, questions_for
 from agent_cli.system.event_loop import in_background
+from agent_cli.system.records import dataclass
 from agent_cli.version import __version__
 
 _LISTED_MAX: Final = 100
@@ -30,13 +31,20 @@ _INSTRUCTIONS: Final = (
 _CHANGES: Final = ToolAnnotations(destructive_hint=True, open_world_hint=True)
 
 
+@dataclass(slots=True, eq=False)
+class _RunningCall:
+    """A call with the id of its session, None until a new session has one."""
+
+    session: str | None
+
+
 class AgentTools:
     """The tools and resources of the server, each a method."""
 
     def __init__(self, builder: AgentBuilder) -> None:
         """Serve the agents of *builder*."""
         self._builder = builder
-        self._running: list[str | None] = []  # the session of each call, None for a new one
+        self._running: list[_RunningCall] = []
 
     async def ask(
         self,
@@ -76,26 +84,28 @@ class AgentTools:
     ) -> Outcome | InputRequiredResult:
         if len(self._running) >= _RUNNING_MAX:
             raise ToolError(f"{_RUNNING_MAX} calls run already: call again when one has ended")
-        if request.session is not None and request.session in self._running:
-            raise ToolError(f"session {request.session} answers another call: wait for its end")
-        self._running.append(request.session)
+        call = _RunningCall(ctx.request_state or request.session)
+        if call.session and any(each.session == call.session for each in self._running):
+            raise ToolError(f"session {call.session} answers another call: wait for its end")
+        self._running.append(call)
         try:
             async with _left(ctx).scope():
-                return await self._answer(prompt, request, ctx)
+                return await self._answer(prompt, request, ctx, call)
         except AgentCliError as error:
             raise ToolError(str(error)) from error
         finally:
-            self._running.remove(request.session)
+            self._running.remove(call)
 
     async def _answer(
-        self, prompt: str, request: RunRequest, ctx: Context
+        self, prompt: str, request: RunRequest, ctx: Context, call: _RunningCall
     ) -> Outcome | InputRequiredResult:
         capabilities = ctx.client_capabilities
         asker = asker_of(ctx) if capabilities and capabilities.elicitation else None
         waits_in = ctx.request_state
-        asked = replace(request, session=waits_in or request.session, can_ask=asker is not None)
+        asked = replace(request, session=call.session, can_ask=asker is not None)
         app = await in_background(lambda: self._builder.build_for(asked))
         async with app:
+            call.session = app.agent.conversation.id
             run = ServedRun(app, allow=asker, progress=partial(_tell, ctx))
             try:
                 return await run.answer(None if waits_in else prompt)

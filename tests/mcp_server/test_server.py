@@ -35,6 +35,7 @@ from tests.e2e.program import AGENT_CLI, environment, processes_with, results_in
 from tests.forked import arguments_of, start
 from tests.messages_api import (
     FakeMessagesApi,
+    Gate,
     ReceivedRequest,
     Reply,
     broken,
@@ -555,6 +556,27 @@ async def test_second_reply_at_once_waits_for_the_end_of_the_first() -> None:
 
     assert second.endswith("session s1 answers another call: wait for its end")
     assert all(text.endswith("enough") for text in ended)
+
+
+async def test_reply_to_a_new_session_at_work_waits_for_its_end() -> None:
+    """Its id is in the list of sessions while the call that began it still runs."""
+    gate = Gate()
+    async with (
+        FakeMessagesApi(reply("The answer.", gate=gate, hold_at=0)) as api,
+        serving(api) as client,
+        asyncio.TaskGroup() as group,
+    ):
+        first = group.create_task(called(client, "ask", prompt="go"))
+        await asyncio.to_thread(wait_until, lambda: api.requests, "the call runs")
+        try:
+            listed: Any = (await client.read_resource("sessions://all")).contents[0]
+            [session] = json.loads(listed.text)
+            why = await failed(client, "reply", session=session["id"], prompt="and this")
+        finally:
+            gate.open()
+        outcome = await first
+
+    assert why.endswith(f"session {outcome['session']} answers another call: wait for its end")
 
 
 async def test_calls_beyond_the_concurrency_limit_are_refused() -> None:
