@@ -235,7 +235,10 @@ class Withdrawals:
 
 
 def gone_of(
-    added: Mapping[str, Block], tools: Iterable[Tool], servers: Collection[str]
+    added: Mapping[str, Block],
+    tools: Iterable[Tool],
+    servers: Collection[str],
+    absent: Collection[str] = (),
 ) -> list[Tool]:
     """Return the tools that messages *added* and that their *servers* list no more.
 
@@ -243,12 +246,13 @@ def gone_of(
         added: Name → definition.
         tools: Everything that the servers list now.
         servers: The names of the servers.
+        absent: The names of servers that may still list a tool: a name may fit two servers.
     """
     listed = {tool.name for tool in tools}
     return [
         no_more(definition, f"{server}: {name}")
         for name, definition in added.items()
-        if name not in listed
+        if name not in listed and not any(is_of_server(name, each) for each in absent)
         for server in servers
         if is_of_server(name, server)
     ]

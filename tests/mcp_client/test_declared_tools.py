@@ -8,7 +8,7 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.found_tools import added_by, change_of, definition_in, reference_to
 from agent_cli.contracts.messages import UserMessage
-from agent_cli.contracts.servers import tool_tokens
+from agent_cli.contracts.servers import public_name, tool_tokens
 from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult, check_input
 from agent_cli.mcp_client.declared_tools import SEARCH_TOOL, Deferral, Withdrawals, gone_of
@@ -227,6 +227,8 @@ def test_tool_of_an_earlier_process_that_its_server_lists_no_more_is_withdrawn_o
     withdrawals = Withdrawals()
 
     missing = gone_of(added_by(context), [], ["web"])
+    others = [UserMessage((reference_to(replace(old, name=public_name("docs__old", "a")).spec),))]
+    missing += gone_of(added_by(others), [], ["docs"], ["docs__old"])
     gone = gone_of(added_by(context), [kept], ["docs", "web"])
     offered = withdrawals.declared([replace(kept, is_deferred=True)], is_new=False, gone=gone)
     text, blocks = withdrawals.news(context)

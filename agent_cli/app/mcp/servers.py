@@ -181,12 +181,13 @@ class Servers:
         await self.all.wait_listed()
         self._tools = self._available(self._present)
         self._require_tools()
-        added = added_by(turn.conversation.context()) if self.all.states() else None
-        ready = {s.name for s in self.all.states() if s.phase is ServerPhase.READY}
+        states = self.all.states()
+        added = added_by(turn.conversation.context()) if states else None
+        ready = {s.name for s in states if s.phase is ServerPhase.READY} & self._present
         self._offered = self._withdrawals.declared(
             self._chosen(self._tools, turn.config.state, added),
             is_new=not has_reply(turn.conversation.prompts),
-            gone=gone_of(added or {}, self._tools, ready & self._present),
+            gone=gone_of(added or {}, self._tools, ready, {s.name for s in states} - ready),
         )
         if self._instructed is None and self._deferral.is_fixed:
             self._instructed = {
