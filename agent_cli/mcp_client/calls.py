@@ -181,8 +181,8 @@ async def _used(server: Server, client: Client, do: Callable[[Client], Awaitable
         server.note_sign_in(client, is_lost=False)
         return reply
     except MCPError as error:
-        is_refused = _status(error) == HTTPStatus.UNAUTHORIZED
-        server.note_sign_in(client, is_lost=is_refused or error.code == SIGN_IN_FAILED)
+        if error.code == SIGN_IN_FAILED or _status(error) == HTTPStatus.UNAUTHORIZED:
+            server.note_sign_in(client, is_lost=True)
         raise
     except (TimeoutError, asyncio.CancelledError) as error:
         server.doubt(client, is_cancelled=isinstance(error, asyncio.CancelledError))
@@ -309,8 +309,12 @@ def _protocol_error(server: Server, error: MCPError) -> str:
 
 
 def _status(error: MCPError) -> object:
-    """Return the HTTP status with which a request was refused, or None."""
-    return error.data.get("status") if is_object(error.data) else None
+    """Return the HTTP status with which a request was refused, or None.
+
+    Servers put the status of a service that they asked themselves into the data of their errors.
+    """
+    is_ours = error.code == HTTP_REFUSED and is_object(error.data)
+    return error.data.get("status") if is_ours else None
 
 
 def _after_refusal(name: str, error: MCPError) -> str:

@@ -105,6 +105,21 @@ async def test_failed_call_returns_an_error_that_says_what_happened(
     assert found == [(text, True) for _reply, text in FAILURES]
 
 
+async def test_sign_in_that_a_server_lacks_elsewhere_is_not_one_to_it(
+    raw_server: "RawServer", call: "Call"
+) -> None:
+    """A server that asks a service puts its status into the error; it needs no `/mcp login`."""
+    async with McpServers(os.environ) as servers:
+        servers.start([raw_server()])
+        await servers.wait_started(LIMIT_S)
+        refused = error(-32603, "the tracker answered 401", {"status": 401})
+
+        failed = await call(servers, "mcp__raw__reply", {"reply": refused})
+
+        assert failed.text == "MCP server 'raw' refused the call: the tracker answered 401"
+        assert not servers.states()[0].needs_sign_in
+
+
 async def test_call_from_another_event_loop_is_one_sentence(
     raw_server: "RawServer", call: "Call"
 ) -> None:

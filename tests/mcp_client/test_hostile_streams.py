@@ -142,6 +142,23 @@ async def test_hostile_http_answers_affect_only_their_own_calls(call: "Call") ->
     assert wrong == {}
 
 
+async def test_server_needs_a_sign_in_until_a_call_has_its_answer(call: "Call") -> None:
+    """An outage after the refusal says nothing about the sign-in; /mcp showed it as ready."""
+    shown = list[bool]()
+    with hostile_http.hostile_http() as url:
+        config = ServerConfig(name="web", transport="http", url=url, protocol="legacy")
+        async with McpServers(os.environ, restarts=AT_ONCE) as servers:
+            servers.start([config])
+            assert await servers.wait_started(LIMIT_S)
+            for answer in ("unauthorized", "a_reset"):
+                await call(servers, "mcp__web__go", {"action": answer})
+                shown.append(servers.states()[0].needs_sign_in)
+            await call(servers, "mcp__web__good")
+            shown.append(servers.states()[0].needs_sign_in)
+
+    assert shown == [True, True, False]
+
+
 async def test_calls_of_a_forgotten_session_are_all_repeated_in_the_next(call: "Call") -> None:
     """The first refusal begins the new session, and cuts off none of the calls beside it."""
     calls = 5
