@@ -21,6 +21,7 @@ from agent_cli import (
 from agent_cli.hooks.events import EVENTS
 from tests.e2e.program import results_in, text_of
 from tests.messages_api import reply, serve_in_thread, tool_use
+from tests.messages_api.script import Payload
 
 LOOKS = tool_use("glob", {"pattern": "*.txt"})
 
@@ -30,14 +31,18 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
 
 
-async def read_by_model(*hooks: Hook, allow: tuple[str, ...] = ()) -> str:
-    """Return what the model reads of a call that only reads."""
-    with serve_in_thread(reply(LOOKS), reply("ok")) as api:
-        options = SessionOptions(
-            environment={"ANTHROPIC_BASE_URL": api.base_url}, hooks=hooks, allow=allow
-        )
+async def read_of(calls: list[Payload], *hooks: Hook) -> list[str]:
+    """Return what the model reads of *calls* that only read."""
+    with serve_in_thread(reply(*calls), reply("ok")) as api:
+        options = SessionOptions(environment={"ANTHROPIC_BASE_URL": api.base_url}, hooks=hooks)
         await query("go", options)
-        return text_of(results_in(api.requests[1].body)[0])
+        return [text_of(result) for result in results_in(api.requests[1].body)]
+
+
+async def read_by_model(*hooks: Hook) -> str:
+    """Return what the model reads of a call that only reads."""
+    [text] = await read_of([LOOKS], *hooks)
+    return text
 
 
 def replying(answer: HookReply) -> HookFunction:
@@ -51,19 +56,24 @@ def guard(function: object, matcher: str = "glob", event: str = "PreToolUse") ->
     return Hook(event=event, matcher=matcher, function=function)  # type: ignore[arg-type]  # any
 
 
-@pytest.mark.parametrize(
-    ("answer", "read"),
-    [
-        (None, "no files match"),
-        (Allow(), "no files match"),
-        (Deny("Not here."), "declined this call: Not here."),
-        (Ask("Sure?"), "nobody can be asked"),
-        ("Look in docs.", "[A hook of the user's says: Look in docs.]"),
-        (Allow(input={"pattern": "*.md"}), "*.md"),
-    ],
-)
-async def test_reply_of_a_function_is_a_verdict_or_a_text(answer: HookReply, read: str) -> None:
-    assert read in await read_by_model(guard(replying(answer)))
+async def test_reply_of_a_function_is_a_verdict_or_a_text() -> None:
+    """Each pattern has an answer of its own."""
+    cases: dict[str, tuple[HookReply, str]] = {
+        "none": (None, "no files match"),
+        "allow": (Allow(), "no files match"),
+        "deny": (Deny("Not here."), "declined this call: Not here."),
+        "ask": (Ask("Sure?"), "nobody can be asked"),
+        "text": ("Look in docs.", "[A hook of the user's says: Look in docs.]"),
+        "input": (Allow(input={"pattern": "*.md"}), "*.md"),
+    }
+
+    async def answers(event: HookEvent) -> HookReply:
+        return cases[str(event.input["pattern"])][0]
+
+    calls = [tool_use("glob", {"pattern": pattern}) for pattern in cases]
+    read = dict(zip(cases, await read_of(calls, guard(answers)), strict=True))
+
+    assert {name: text for name, text in read.items() if cases[name][1] not in text} == {}
 
 
 async def raises(_event: HookEvent) -> None:
@@ -82,27 +92,36 @@ def is_plain(_event: HookEvent) -> None:
     """Return at once, which no hook does."""
 
 
-@pytest.mark.parametrize(
-    ("function", "why"),
-    [
-        (raises, "it raised OSError (no such table)"),
-        (is_cancelled, "it raised AgentCliError (it was cancelled from within)"),
-        (is_plain, "it must be an async def"),
-        (replying({"decision": "deny"}), "it returned dict; return Allow, Deny, Ask"),  # type: ignore[arg-type]  # as other SDKs do
-        (hangs, "it took longer than 0.05 s"),
-    ],
-)
-async def test_guard_that_fails_blocks_and_a_hook_that_watches_does_not(
-    function: object, why: str
-) -> None:
+async def test_guard_that_fails_blocks_and_a_hook_that_watches_does_not() -> None:
     """Leaving it out would remove the protection."""
-    blocks = guard(function)
-    if function is hangs:
-        blocks = Hook(event="PreToolUse", function=hangs, timeout_s=0.05)
+    calls = {
+        "glob": LOOKS,
+        "grep": tool_use("grep", {"pattern": "x"}),
+        "read": tool_use("read", {"path": "a"}),
+        "bash": tool_use("bash", {"command": "ls"}),
+        "todo": tool_use("todo", {"todos": [{"content": "x", "status": "pending"}]}),
+    }
+    guards: dict[str, tuple[object, str]] = {
+        "glob": (raises, "it raised OSError (no such table)"),
+        "grep": (is_cancelled, "it raised AgentCliError (it was cancelled from within)"),
+        "read": (is_plain, "it must be an async def"),
+        # As other SDKs do.
+        "todo": (replying({"decision": "deny"}), "it returned dict; return Allow, Deny, Ask"),  # type: ignore[arg-type]
+    }
+    blocks = [guard(function, matcher) for matcher, (function, _) in guards.items()]
+    late = Hook(event="PreToolUse", matcher="bash", function=hangs, timeout_s=0.05)
+    reasons = {matcher: why for matcher, (_, why) in guards.items()}
+    reasons["bash"] = "it took longer than 0.05 s"
 
-    assert why in await read_by_model(blocks)
-    if function in (raises, is_cancelled):
-        assert "declined" not in await read_by_model(guard(function, event="PostToolUse"))
+    read = dict(zip(calls, await read_of([*calls.values()], *blocks, late), strict=True))
+    watched = await read_of(
+        [calls["glob"], calls["grep"]],
+        guard(raises, "glob", event="PostToolUse"),
+        guard(is_cancelled, "grep", event="PostToolUse"),
+    )
+
+    assert {name: text for name, text in read.items() if reasons[name] not in text} == {}
+    assert [text for text in watched if "declined" in text] == []
 
 
 async def test_event_holds_the_call_in_the_tools_own_names_and_the_whole_payload() -> None:

@@ -105,38 +105,42 @@ def forked(script: Path) -> list[Json]:
     return [*arguments_of(str(script))]
 
 
-def test_tool_of_a_server_answers_like_a_program(tmp_path: Path) -> None:
-    (tmp_path / "guard.py").write_text(SERVER)
-    entry: Json = {"command": sys.executable, "args": forked(tmp_path / "guard.py")}
-    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"guard": entry}}))
-    given: Json = {"path": "${tool_input.file_path}", "words": ["${tool_name}", "x"]}
-    hooks(None, PreToolUse=asked("mcp_tool", "Write", server="guard", tool="judge", input=given))
-    write = tool_use("write", {"path": "a.txt", "content": "x"})
+def guarding_server(folder: Path) -> dict[str, Json]:
+    """Configure a server for hooks of *folder*; return what names its tool."""
+    (folder / "guard.py").write_text(SERVER)
+    entry: Json = {"command": sys.executable, "args": forked(folder / "guard.py")}
+    (folder / ".mcp.json").write_text(json.dumps({"mcpServers": {"guard": entry}}))
+    return {"server": "guard", "tool": "judge"}
 
-    _, requests = printed(
-        reply(write), reply("Done."), arguments=("--trust", "--permission-mode", "yolo")
-    )
+
+def test_tool_of_a_server_answers_like_a_program_but_the_mode_asks_for_a_project(
+    tmp_path: Path,
+) -> None:
+    """A repository's hook has no more rights with a server than the model."""
+    judge = guarding_server(tmp_path)
+    given: Json = {"path": "${tool_input.file_path}", "words": ["${tool_name}", "x"]}
+    hooks(None, PreToolUse=asked("mcp_tool", "Write", input=given, **judge))
+    hooks(tmp_path, PreToolUse=asked("mcp_tool", "Grep", input=given, **judge))
+    write = tool_use("write", {"path": "a.txt", "content": "x"})
+    grep = tool_use("grep", {"pattern": "x"})
+
+    _, requests = printed(reply(write), reply(grep), reply("Done."), arguments=("--trust",))
 
     assert "not a.txt (Write)" in result_of(requests)
     assert not (tmp_path / "a.txt").exists()
+    assert "needs a rule of yours" in result_of(requests, 2)
 
 
-@pytest.mark.parametrize("rules", [(), ("--deny", "mcp__guard")], ids=["asks", "denies"])
-def test_hook_of_a_project_calls_no_tool_that_the_mode_would_ask_about(
-    rules: tuple[str, ...], tmp_path: Path
-) -> None:
-    """A repository's hook has no more rights with a server than the model."""
-    (tmp_path / "guard.py").write_text(SERVER)
-    entry: Json = {"command": sys.executable, "args": forked(tmp_path / "guard.py")}
-    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"guard": entry}}))
+def test_hook_of_a_project_calls_no_tool_that_a_rule_denies(tmp_path: Path) -> None:
+    judge = guarding_server(tmp_path)
     given: Json = {"path": "p", "words": ["w"]}
-    hooks(tmp_path, PreToolUse=asked("mcp_tool", "Grep", server="guard", tool="judge", input=given))
+    hooks(tmp_path, PreToolUse=asked("mcp_tool", "Grep", input=given, **judge))
     grep = tool_use("grep", {"pattern": "x"})
 
+    rules = ("--deny", "mcp__guard")
     _, requests = printed(reply(grep), reply("Done."), arguments=("--trust", *rules))
 
-    denied = "is not allowed" if rules else "needs a rule of yours"
-    assert denied in result_of(requests)
+    assert "is not allowed" in result_of(requests)
 
 
 def test_trust_question_shows_what_models_and_servers_are_asked(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from agent_cli.contracts.written_hooks import NOT_HERE
 from agent_cli.hooks import file_watch
 from agent_cli.hooks.events import EVENTS
 from agent_cli.hooks.file_watch import FileWatch
-from tests.e2e.program import agent_cli
+from tests.e2e.program import agent_cli, text_of
 from tests.hooks.test_scripts import bash, command, hooks, printed, result_of, script
 from tests.messages_api import error, reply, serve_in_thread, tool_use
 from tests.messages_api.script import Payload
@@ -44,16 +44,33 @@ def told() -> dict[str, list[Payload]]:
 
 
 def test_hooks_get_the_batch_the_refusal_the_time_and_the_effort(tmp_path: Path) -> None:
-    """One log of a run with a call that works, one that fails and one that a rule refuses."""
-    events = ("PostToolUse", "PostToolUseFailure", "PostToolBatch", "PermissionDenied", "Stop")
-    hooks(None, **logged(*events))
+    """One log of a run with a call that works, one that fails and one that a rule refuses.
+
+    After a batch they may add to it, after a refusal tell the model to try again.
+    """
+    told_back: dict[str, Json] = {
+        "PostToolBatch": {"additionalContext": "run the tests"},
+        "PermissionDenied": {"retry": True},
+    }
+    answers = {
+        event: command(f"echo '{json.dumps({'hookSpecificOutput': answer})}'")
+        for event, answer in told_back.items()
+    }
+    log = command("python3 " + script("log.py", LOG))
+    both = {event: [*log, *answer] for event, answer in answers.items()}
+    hooks(None, **logged("PostToolUse", "PostToolUseFailure", "Stop"), **both)
     calls = [bash("sleep 0.2"), bash("exit 3"), tool_use("read", {"path": ".env"})]
     arguments = ("--permission-mode", "yolo", "--deny", "Read(.env)", "--effort", "high")
     (tmp_path / ".env").write_text("A=1")
 
-    run, _ = printed(reply(*calls), reply("Done."), arguments=arguments)
+    run, requests = printed(reply(*calls), reply("Done."), arguments=arguments)
 
     payloads = told()
+    sent = [block for each in requests[1]["messages"] for block in each.get("content", ())]
+    results = [text_of(block) for block in sent if block["type"] == "tool_result"]
+    again = ["You may try this call again." in text for text in results]
+    assert again == [False, False, True]
+    assert "run the tests" in str(sent)
     assert run.code == 0, run.stderr
     [worked], [failed] = payloads["PostToolUse"], payloads["PostToolUseFailure"]
     assert 200 <= worked["duration_ms"] < 60_000
@@ -68,34 +85,19 @@ def test_hooks_get_the_batch_the_refusal_the_time_and_the_effort(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("answer", "requests_sent"),
+    "answer",
     [
-        ({"hookSpecificOutput": {"additionalContext": "run the tests"}}, 2),
-        ({"decision": "block", "reason": "that is enough"}, 1),
-        ({"continue": False, "stopReason": "that is enough"}, 1),
+        {"decision": "block", "reason": "that is enough"},
+        {"continue": False, "stopReason": "that is enough"},
     ],
 )
-def test_post_tool_batch_hook_adds_context_or_ends_the_run(
-    answer: dict[str, Json], requests_sent: int
-) -> None:
+def test_post_tool_batch_hook_may_end_the_run(answer: dict[str, Json]) -> None:
     hooks(None, PostToolBatch=command(f"echo '{json.dumps(answer)}'"))
 
     run, requests = printed(reply(bash("true")), reply("Done."))
 
-    assert len(requests) == requests_sent
-    said = json.dumps(requests[-1]["messages"][-1]) if requests_sent == 2 else run.stderr
-    assert ("run the tests" if requests_sent == 2 else "that is enough") in said
-
-
-def test_permission_denied_hook_may_tell_the_model_to_try_again() -> None:
-    answer = {"hookSpecificOutput": {"retry": True}}
-    hooks(None, PermissionDenied=command(f"echo '{json.dumps(answer)}'"))
-
-    _, requests = printed(
-        reply(bash("touch a")), reply("Done."), arguments=("--deny", "Bash(touch *)")
-    )
-
-    assert "You may try this call again." in result_of(requests)
+    assert len(requests) == 1
+    assert "that is enough" in run.stderr
 
 
 def test_failed_run_runs_the_stop_failure_hook() -> None:
@@ -131,37 +133,35 @@ def test_text_of_a_command_may_be_blocked_before_it_is_sent(tmp_path: Path) -> N
 
 
 def test_watched_files_run_file_changed_hooks(tmp_path: Path) -> None:
-    """The names of the matcher and the watchPaths of a SessionStart hook are watched."""
+    """The names of the matcher and the watchPaths of a SessionStart hook are watched.
+
+    A change at the end of a run is told, too: short runs of `-p` ended before the next look.
+    """
     (tmp_path / "conf").mkdir()
     watched = {"hookSpecificOutput": {"watchPaths": [str(tmp_path / "conf")]}}
     log = "python3 " + script("log.py", LOG)
     hooks(
         None,
         SessionStart=command(f"echo '{json.dumps(watched)}'"),
-        FileChanged=[*command(log, "notes.txt|other"), *command(log, "conf.toml")],
+        FileChanged=[*command(log, "notes.txt|late.txt"), *command(log, "conf.toml")],
     )
     (tmp_path / "notes.txt").write_text("x")
     wait = "until grep -q conf.toml told.jsonl && grep -q notes.txt told.jsonl; do sleep 0.1; done"
     change = "echo y >> notes.txt; echo z > conf/conf.toml; echo n > conf/nobody; "
 
-    run, _ = printed(reply(bash(f"{change} timeout 20 sh -c '{wait}'")), reply("Done."))
+    run, _ = printed(
+        reply(bash(f"{change} timeout 20 sh -c '{wait}'")),
+        reply(bash("echo y > late.txt")),
+        reply("Done."),
+    )
 
     changes = told()["FileChanged"]
     assert run.code == 0
     assert {(Path(str(each["file_path"])).name, each["event"]) for each in changes} == {
         ("notes.txt", "change"),
         ("conf.toml", "add"),
+        ("late.txt", "add"),
     }
-
-
-def test_change_at_the_end_of_a_run_is_told_too() -> None:
-    """Short runs of `-p` ended before the next look."""
-    hooks(None, FileChanged=command("python3 " + script("log.py", LOG), "notes.txt"))
-
-    run, _ = printed(reply(bash("echo y > notes.txt")), reply("Done."))
-
-    assert run.code == 0
-    assert [each["event"] for each in told()["FileChanged"]] == ["add"]
 
 
 def test_watch_tells_what_came_changed_and_went(tmp_path: Path) -> None:

@@ -68,71 +68,60 @@ GUARD = """
 """
 
 
-def test_blocking_guard_stops_the_command_and_tells_the_model_why(tmp_path: Path) -> None:
-    """The hook's exit code is 2; the model reads its stderr."""
-    hooks(PreToolUse=command(script("guard.py", GUARD), "Bash"))
+def test_guards_stop_the_calls_they_name_and_replace_the_input_of_another(tmp_path: Path) -> None:
+    """The exit code is 2, and the model reads stderr; `updatedInput` runs in place of its own.
 
-    run, requests = printed(reply(bash("touch a")), reply(bash("ls")))
-
-    assert "touch is not wanted here" in result_of(requests)
-    assert not (tmp_path / "a").exists()
-    assert "declined" not in result_of(requests, 2)
-    assert run.code == 0
-
-
-def test_script_imports_the_modules_beside_it_and_none_of_the_workspace(tmp_path: Path) -> None:
-    """In a workspace that is not trusted Python finds modules only where they are named."""
-    script("words.py", "WORD = 'touch'")
+    A guard of files compares absolute paths; our tools accept relative ones, too. In a workspace
+    that is not trusted Python finds modules beside the script, and only where they are named.
+    """
+    script("words.py", "WORD = 'mkdir'")
     (tmp_path / "words.py").write_text("open('imported', 'w')")
-    guard = """
+    importing = """
         import sys, words
         sys.exit(2 if words.WORD in sys.stdin.read() else 0)
     """
-    hooks(PreToolUse=command(f"python3 {script('guard.py', guard)}", "Bash"))
-
-    _, requests = printed(reply(bash("touch a")), reply(bash("ls")))
-
-    assert "guard.py says no" in result_of(requests)
-    assert "cannot be used" not in result_of(requests, 2)
-    assert not (tmp_path / "imported").exists()
-
-
-def test_guard_of_protected_files_blocks_a_relative_path(tmp_path: Path) -> None:
-    """It compares absolute paths; our tools accept relative ones, too."""
-    hooks(
-        PreToolUse=command(
-            'python3 -c "import json, sys; data=json.load(sys.stdin);'
-            " path=data.get('tool_input',{}).get('file_path','');"
-            " sys.exit(2 if path.startswith('/') and path.endswith('package-lock.json') else 0)\"",
-            "Edit|MultiEdit|Write",
-        )
-    )
-
-    _, requests = printed(
-        reply(tool_use("write", {"path": "package-lock.json", "content": "{}"})),
-    )
-
-    assert "declined this call" in result_of(requests)
-    assert not (tmp_path / "package-lock.json").exists()
-
-
-def test_updated_input_of_a_hook_replaces_the_models_input(tmp_path: Path) -> None:
-    """The `updatedInput` runs in place of the model's, and the model is told."""
     rewrite = """
         #!/usr/bin/env python3
         import json, sys
         data = json.load(sys.stdin)
+        if "unsafe" not in data["tool_input"]["command"]:
+            sys.exit()
         data["tool_input"]["command"] = "echo safe > out"
         print(json.dumps({"hookSpecificOutput": {
             "hookEventName": "PreToolUse", "permissionDecision": "allow",
             "updatedInput": data["tool_input"]}}))
     """
-    hooks(PreToolUse=command(script("rewrite.py", rewrite), "Bash"))
+    protect = (
+        'python3 -c "import json, sys; data=json.load(sys.stdin);'
+        " path=data.get('tool_input',{}).get('file_path','');"
+        " sys.exit(2 if path.startswith('/') and path.endswith('package-lock.json') else 0)\""
+    )
+    hooks(
+        PreToolUse=[
+            *command(script("guard.py", GUARD), "Bash"),
+            *command(f"python3 {script('importing.py', importing)}", "Bash"),
+            *command(script("rewrite.py", rewrite), "Bash"),
+            *command(protect, "Edit|MultiEdit|Write"),
+        ]
+    )
 
-    _, requests = printed(reply(bash("echo unsafe > out")))
+    run, requests = printed(
+        reply(bash("touch a")),
+        reply(bash("ls")),
+        reply(bash("mkdir d")),
+        reply(tool_use("write", {"path": "package-lock.json", "content": "{}"})),
+        reply(bash("echo unsafe > out")),
+    )
 
+    touch, ls, mkdir, write, echo = (result_of(requests, number) for number in range(1, 6))
+    assert "touch is not wanted here" in touch
+    assert "declined" not in ls and "cannot be used" not in ls
+    assert "importing.py says no" in mkdir
+    assert "declined this call" in write
+    assert "echo safe > out" in echo
     assert (tmp_path / "out").read_text() == "safe\n"
-    assert "echo safe > out" in result_of(requests)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "words.py"]
+    assert run.code == 0
 
 
 def test_hooks_behind_calls_format_log_and_tell_the_model(tmp_path: Path) -> None:
@@ -180,26 +169,43 @@ def test_hooks_behind_calls_format_log_and_tell_the_model(tmp_path: Path) -> Non
     assert "gone.txt" in read["error"]
 
 
-@pytest.mark.parametrize("is_project", [False, True], ids=["outside", "sandbox"])
-def test_variables_of_a_session_start_hook_hold_for_commands(
-    is_project: bool, tmp_path: Path
-) -> None:
-    """Assignments are read by a shell where the hook ran, in the sandbox or outside."""
+def test_hooks_of_the_session_and_of_a_prompt_add_context_and_variables(tmp_path: Path) -> None:
+    """Plain text is enough; the hook of the end runs, too.
+
+    Assignments are read by a shell where the hook ran, in the sandbox or outside.
+    """
+    variables = """
+        #!/bin/bash
+        echo "export {0}_PLANET='two words' {1}=\\"\\$PATH:/opt/more\\"" >> "$CLAUDE_ENV_FILE"
+        echo 'not exported=1' >> "$CLAUDE_ENV_FILE"
+        echo "the {0} context"
+    """
     start = """
         #!/bin/bash
-        echo "export PLANET='two words' PATH=\\"\\$PATH:/opt/more\\"" >> "$CLAUDE_ENV_FILE"
-        echo 'not exported=1' >> "$CLAUDE_ENV_FILE"
-        echo "the context"
+        read -r input
+        echo '{"hookSpecificOutput": {"hookEventName": "SessionStart",'
+        echo '"additionalContext": "branch: main"}}'
     """
-    where = tmp_path / ".claude" / "hooks" if is_project else None
-    path = script("start.sh", start, folder=where)
-    hooks(tmp_path if is_project else None, SessionStart=command(path))
-    here = 'echo "[$PLANET|${PATH##*:}|$CLAUDE_ENV_FILE]"'
+    hooks(
+        SessionStart=[
+            *command(script("start.sh", start), "startup|resume"),
+            *command(script("own.sh", variables.format("OWN", "PLACES"))),
+        ],
+        UserPromptSubmit=command("echo 'The ticket is T-7.'"),
+        SessionEnd=command("cat > end.json"),
+    )
+    theirs = variables.format("ITS", "PATH")
+    path = script("its.sh", theirs, folder=tmp_path / ".claude" / "hooks")
+    hooks(tmp_path, SessionStart=command(path))
+    here = 'echo "[$OWN_PLANET|${PLACES##*:}|$ITS_PLANET|${PATH##*:}|$CLAUDE_ENV_FILE]"'
 
-    _, requests = printed(reply(bash(here)), arguments=("--trust", *YOLO))
+    _, requests = printed(reply(bash(here)), prompt="do it", arguments=("--trust", *YOLO))
 
-    assert "the context" in json.dumps(requests[0]["messages"])
-    assert result_of(requests).startswith("[two words|/opt/more|]")
+    sent = json.dumps(requests[0]["messages"])
+    for said in ("branch: main", "The ticket is T-7.", "the OWN context", "the ITS context"):
+        assert said in sent
+    assert json.loads((tmp_path / "end.json").read_text())["reason"] == "other"
+    assert result_of(requests).startswith("[two words|/opt/more|two words|/opt/more|]")
 
 
 def test_permission_hook_that_interrupts_ends_the_run() -> None:
@@ -235,18 +241,16 @@ LOOP = """
     assert {line["sessionId"] for line in lines} == {data["session_id"]}, lines
     assert [a["uuid"] for a in lines[:-1]] == [b["parentUuid"] for b in lines[1:]], lines
     if "<promise>DONE</promise>" not in text:
-        print(json.dumps({"decision": "block", "reason": f"{len(lines)} lines, go on"}))
+        print(json.dumps({"decision": "block", "reason": f"{len(lines)} lines, {sys.argv[1]}"}))
 """
 
 
-@pytest.mark.parametrize("is_project", [False, True], ids=["outside", "sandbox"])
-def test_stop_hook_that_reads_the_transcript_loops_until_the_promise(
-    is_project: bool, tmp_path: Path
-) -> None:
+def test_stop_hook_that_reads_the_transcript_loops_until_the_promise(tmp_path: Path) -> None:
     """The copy is in Claude Code's form and current; a hook in the sandbox can read it as well."""
-    where = tmp_path / ".claude" / "hooks" if is_project else None
-    path = script("loop.py", LOOP, folder=where)
-    hooks(tmp_path if is_project else None, Stop=command(path))
+    for where, says in ((None, "go on"), (tmp_path, "work on")):
+        folder = where / ".claude" / "hooks" if where else None
+        path = script("loop.py", LOOP, folder=folder)
+        hooks(where, Stop=command(f"{path} '{says}'"))
 
     run, requests = printed(
         reply(bash("ls")),
@@ -257,7 +261,8 @@ def test_stop_hook_that_reads_the_transcript_loops_until_the_promise(
 
     assert (run.code, len(requests)) == (0, 3), run.stderr
     # The prompt, the call, its result, the answer.
-    assert "4 lines, go on" in json.dumps(requests[2]["messages"][-1])
+    told = json.dumps(requests[2]["messages"][-1])
+    assert "4 lines, go on" in told and "4 lines, work on" in told
 
 
 def test_payloads_name_the_prompt_the_model_and_the_transcript_of_an_agent(tmp_path: Path) -> None:
@@ -300,48 +305,6 @@ def test_prompt_blocked_by_a_hook_is_never_sent() -> None:
 
     assert requests == []
     assert (run.code, "no passwords" in run.stderr) == (1, True)
-
-
-def test_hooks_of_the_session_and_of_a_prompt_add_context(tmp_path: Path) -> None:
-    """Plain text is enough; the hook of the end runs, too."""
-    start = """
-        #!/bin/bash
-        read -r input
-        echo '{"hookSpecificOutput": {"hookEventName": "SessionStart",'
-        echo '"additionalContext": "branch: main"}}'
-    """
-    hooks(
-        SessionStart=command(script("start.sh", start), "startup|resume"),
-        UserPromptSubmit=command("echo 'The ticket is T-7.'"),
-        SessionEnd=command("cat > end.json"),
-    )
-
-    _, requests = printed(reply("ok"), prompt="do it")
-
-    sent = json.dumps(requests[0]["messages"])
-    assert "branch: main" in sent
-    assert "The ticket is T-7." in sent
-    assert json.loads((tmp_path / "end.json").read_text())["reason"] == "other"
-
-
-def test_stop_hook_makes_the_model_continue(tmp_path: Path) -> None:
-    """Until the hook's condition is met."""
-    stop = """
-        #!/usr/bin/env python3
-        import json, os, sys
-        data = json.load(sys.stdin)
-        if not os.path.exists("CHANGELOG.md"):
-            print(json.dumps({"decision": "block", "reason": "write the changelog"}))
-    """
-    hooks(Stop=command(script("stop.py", stop)))
-
-    _, requests = printed(
-        reply("Done."), reply(tool_use("write", {"path": "CHANGELOG.md", "content": "x\n"}))
-    )
-
-    assert "write the changelog" in json.dumps(requests[1]["messages"][-1])
-    assert (tmp_path / "CHANGELOG.md").exists()
-    assert len(requests) == 3
 
 
 def test_names_of_claude_code_hold_and_names_that_match_nothing_are_said() -> None:
@@ -395,22 +358,15 @@ def test_stop_guard_that_cannot_run_ends_the_run_with_the_reason(
     assert cause in run.stderr.splitlines()[-1]
 
 
-def test_permission_question_runs_the_notification_hook(tmp_path: Path) -> None:
-    hooks(Notification=command("cat > note.json", "permission_prompt"))
-
-    printed(reply(bash("touch a")), arguments=())
-
-    assert "permission to use Bash" in json.loads((tmp_path / "note.json").read_text())["message"]
-
-
 def test_permission_request_hook_answers_for_the_user(tmp_path: Path) -> None:
     """It answers questions of the mode and never overrides a rule."""
     allow = '{"hookSpecificOutput": {"decision": {"behavior": "allow"}}}'
     hooks(PermissionRequest=command(f"echo '{allow}'", "Bash"))
 
-    printed(reply(bash("touch a")), arguments=("--permission-mode", "ask"))
     run, _ = printed(
-        reply(bash("touch b")), arguments=("--deny", "bash(touch *)", "--permission-mode", "ask")
+        reply(bash("touch a")),
+        reply(bash("touch b")),
+        arguments=("--deny", "bash(touch b)", "--permission-mode", "ask"),
     )
 
     assert (tmp_path / "a").exists()
@@ -419,8 +375,12 @@ def test_permission_request_hook_answers_for_the_user(tmp_path: Path) -> None:
 
 
 def test_allow_of_a_guard_does_not_override_an_ask_rule(tmp_path: Path) -> None:
+    """The question runs the Notification hook."""
     allow = '{"hookSpecificOutput": {"permissionDecision": "allow"}}'
-    hooks(PreToolUse=command(f"echo '{allow}'"))
+    hooks(
+        PreToolUse=command(f"echo '{allow}'"),
+        Notification=command("cat > note.json", "permission_prompt"),
+    )
     settings = tmp_path / "more.toml"
     settings.write_text('permissions.ask = ["bash(touch *)"]\n')
 
@@ -428,6 +388,7 @@ def test_allow_of_a_guard_does_not_override_an_ask_rule(tmp_path: Path) -> None:
 
     assert not (tmp_path / "b").exists()
     assert run.code == 3
+    assert "permission to use Bash" in json.loads((tmp_path / "note.json").read_text())["message"]
 
 
 def test_plan_mode_overrides_the_allow_of_a_guard(tmp_path: Path) -> None:
@@ -507,11 +468,22 @@ def test_hooks_of_an_untrusted_workspace_do_not_run(tmp_path: Path) -> None:
 
 
 def test_hooks_of_a_trusted_workspace_run_until_their_script_changes(tmp_path: Path) -> None:
-    """A guard is trusted with its content; the agent, or a pull, may have changed it."""
+    """A guard is trusted with its content; the agent, or a pull, may have changed it.
+
+    A run is recorded with its event and exit code.
+    """
     script("guard.sh", "#!/bin/sh\ntouch ran\n", folder=tmp_path)
     hooks(tmp_path, PreToolUse=command("$CLAUDE_PROJECT_DIR/guard.sh"))
     agent_cli("trust")
-    printed(reply(bash("ls")))
+    run, _ = printed(reply(bash("ls")), arguments=(*YOLO, "--output-format", "stream-json"))
+    notes = [
+        line["output"]["data"]
+        for line in run.lines
+        if line["type"] == "app.prompt_output" and line["output"].get("name") == "hook"
+    ]
+    assert [(note["event"], note["hook"], note["exit_code"]) for note in notes] == [
+        ("PreToolUse", "$CLAUDE_PROJECT_DIR/guard.sh", 0)
+    ]
     assert (tmp_path / "ran").exists()
     (tmp_path / "ran").unlink()
 
@@ -534,18 +506,3 @@ def test_agent_may_not_change_a_hook_script_without_approval(tmp_path: Path) -> 
 
     assert (tmp_path / "guard.sh").read_text() == "#!/bin/sh\n"
     assert run.code == 3
-
-
-def test_hook_run_is_recorded_with_event_and_exit_code() -> None:
-    hooks(PreToolUse=command("true", "Bash"))
-
-    run, _ = printed(reply(bash("ls")), arguments=(*YOLO, "--output-format", "stream-json"))
-
-    notes = [
-        line["output"]["data"]
-        for line in run.lines
-        if line["type"] == "app.prompt_output" and line["output"].get("name") == "hook"
-    ]
-    assert [(note["event"], note["hook"], note["exit_code"]) for note in notes] == [
-        ("PreToolUse", "true", 0)
-    ]
