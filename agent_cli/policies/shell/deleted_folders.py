@@ -34,6 +34,8 @@ _OPTION_OF_FOLDER: Mapping[str, re.Pattern[str]] = MappingProxyType(
     }
 )
 _CHANGE_FOLDER: Final = frozenset({"cd", "pushd"})
+# A path from the root may be another one there.
+_OTHER_ROOT: Final = frozenset({"chroot", "nsenter", "bwrap"})
 _DELETERS: Final = frozenset({"rm"}) | REMOVES_TREES | FINDS
 _MOVERS: Final = frozenset({"mv", "cp"})
 _BEFORE_FOLDERS: Final = late_pattern(r"-(?:[HLPEXxs]+|O\d*)")
@@ -73,7 +75,7 @@ def is_elsewhere(commands: Sequence[tuple[str, Reading]], root: PurePath) -> boo
 
 def leads_out(commands: Sequence[tuple[str, Reading]], root: PurePath) -> bool:
     """Return whether a path in which *commands* delete may lead outside *root*, by a link."""
-    if any(name == "chroot" for name, _ in commands):
+    if any(name in _OTHER_ROOT for name, _ in commands):
         return True
     is_list_taken = any(name in _TAKES_LIST for name, _ in commands)
     deletions = [

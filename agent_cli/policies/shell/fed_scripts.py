@@ -216,13 +216,12 @@ def _may_hold_options(words: Reading) -> bool:
 
 def _run_by_unknown_programs(seen: Sequence[Reading]) -> Iterator[Reading]:
     whole: Reading = ()
-    for reading in dict.fromkeys(seen):
+    for reading, after in pairwise((*dict.fromkeys(seen), ())):
         words = reading[:-1] if reading[-1:] == (None,) else reading
         if not words or words[1:] == whole[len(whole) - len(words) + 1 :]:
             continue  # The arguments were read already, from each word on.
-        if len(whole) == WORDS_MAX and words[:-1] == whole[1:]:
-            whole = words  # So were those of a long text, which a few are taken of at a time.
-            continue
+        if len(words) == WORDS_MAX and words[1:] == after[:-1]:
+            continue  # The next one has them: a long text is read from each word on.
         if started_at(words) is not None:
             whole = words
         elif words[0] is None or not is_known(words[0]):

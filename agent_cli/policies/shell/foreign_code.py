@@ -43,7 +43,7 @@ _DELETES: Final = late_pattern(
 # A call that deletes a folder, and the rest of its statement.
 _DELETION: Final = late_pattern(
     rf"(?:\b(?:{_REMOVERS}|removeSync|emptyDir(?:Sync)?)\b|\b(?:rm|rmdir)(?:Sync)?\s*(?=\()"
-    r"|\b(?:remove|unlink)\s*(?=\([^)\n]*\brecursive\b))([^;\n]*)"
+    r"|\b(?:remove|unlink)\s*(?=\([^;\n]{0,200}\brecursive\b))([^;\n]*)"
 )
 _AT_HOME: Final = late_pattern(rf"{_HOME}|homedir")
 _STARTS: Final = late_pattern(

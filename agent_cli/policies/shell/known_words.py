@@ -55,6 +55,7 @@ _DOES_NOTHING = ":"
 _SIGNAL = late_pattern(r"EXIT|(?:SIG)?(?:INT|TERM|HUP|QUIT)|0|1|2|3|15")
 _EXPANDED_AT_ONCE = late_pattern(r"\\[^\"]|[`#]|\$\(")  # a comment hides values
 _RUNS_TEXT = late_pattern(r"\b(?:eval|trap)\b")
+_MAKES_LOCAL = late_pattern(r"\b(?:local|declare|typeset)\b")
 _RUNS_SCRIPT = late_pattern(r"-[a-zA-Z]*c")
 _MARK = late_pattern(r"[\"'\\$`]")
 _TEXT = late_pattern(r"[^'\"\\$`]*\s[^'\"\\$`]*")
@@ -94,7 +95,10 @@ def with_known_words(script: str, *, own_temporary: bool) -> Sequence[str]:
         name = node.child_by_field_name("name")
         is_folder = name is not None and source(name) in _CHANGE_FOLDER
         needs = name is None or source(name) not in _IGNORE_EMPTY
-        for word in node.children_by_field_name("argument"):
+        words = node.children_by_field_name("argument")
+        if is_folder and is_sequence and not words:
+            place.after(node, ())
+        for word in words:
             texts = _texts(word, known, needs_text=needs, own_temporary=own_temporary)
             texts = place.after(node, texts) if is_folder and is_sequence else texts
             if not needs and is_sequence and source(word) in _ALL_HERE:
@@ -122,9 +126,12 @@ def _with_texts_run(script: str) -> tuple[str, Sequence[tuple[int, int]]]:
         return script, ()
     tree = syntax_tree(script)
     text, at, whole = tree.text or b"", 0, b""
+    has_local = _MAKES_LOCAL.search(script) is not None
     composed: list[tuple[int, int]] = []
     for node in descendants(tree):
-        if node.type == "command" and node.start_byte >= at and (run := _run_in_place(node)):
+        if node.type != "command" or node.start_byte < at:
+            continue
+        if run := _run_in_place(node, has_local=has_local):
             whole += text[at : node.start_byte]
             start, at = len(whole), node.end_byte
             whole += run.encode()
@@ -133,8 +140,11 @@ def _with_texts_run(script: str) -> tuple[str, Sequence[tuple[int, int]]]:
     return (whole + text[at:]).decode(), composed
 
 
-def _run_in_place(command: "Node") -> str:
-    """Return what *command* has run: an `eval`, or a `trap` at the end or by a signal; else ""."""
+def _run_in_place(command: "Node", *, has_local: bool) -> str:
+    """Return what *command* has run: an `eval`, or a `trap` at the end or by a signal; else "".
+
+    With *has_local*, a trap may run where a variable is another one than here.
+    """
     name, *words = map(source, command.children)
     match name:
         case "eval" if len(words) == 1:
@@ -147,9 +157,11 @@ def _run_in_place(command: "Node") -> str:
         return words[0] if is_later else ""  # a function
     text, kind = words[0][1:-1], command.children[1].type
     if kind == "string" and not _EXPANDED_AT_ONCE.search(text):
+        if "'" in text and '"' in text:
+            return ""  # one kind may stand within the other
         # Around values that are put in at once.
         text = text.replace('\\"', '"').replace("'", '"')
-    elif kind != "raw_string":
+    elif kind != "raw_string" or (is_later and has_local):
         return ""
     return f"{{ {text}\n}}" if text.strip() and not syntax_tree(text).has_error else ""
 
@@ -203,7 +215,8 @@ class _Place:
             parent = parent.parent
         in_pipe = parent is not None and parent.type == "pipeline"
         is_alone = is_alone and " " not in (text or "")
-        if not text or in_pipe or not is_alone or text.startswith(("/", "'")):
+        is_unclear = not text or text.startswith(("/", "'")) or (text[0] == "-" and text != "-")
+        if is_unclear or in_pipe or not is_alone:
             self._folder = ".."
             return texts
         folder = self._before if text == "-" else os.path.normpath(f"{self._folder}/{text}")

@@ -58,6 +58,8 @@ def test_deleting_behind_a_link_asks_also_where_that_was_moved_first(linked: Pat
         ("cd /usr/share && rm -rf build", True),
         (f"cd /usr; rm -rf {ROOT}/build share", True),
         (f"chroot /mnt rm -rf {ROOT}/build", True),
+        (f"nsenter -t 1 -m --wd=/ rm -rf {ROOT}/build", True),
+        (f"bwrap --bind / {ROOT} rm -rf {ROOT}/home", True),
         (f"rm -rf {ROOT}/../other", True),
         (f"rm -rf {ROOT}/a/../../other", True),
         (f"find {ROOT}/../other -delete", True),

@@ -79,6 +79,12 @@ def test_deleting_what_a_value_of_the_script_names_asks_not(script: str) -> None
         "cd src/.git && rm -rf *",
         "cd build && rm -rf * .*",
         "b=x; ! readonly b=/; rm -rf $b",
+        "f() { local b=x; trap 'rm -rf \"$b\"/etc' EXIT; }; f",
+        "b=x; f() { declare b; exit; }; trap 'rm -rf \"$b\"/etc' EXIT; f",
+        'b=x; rm -rf $b; eval "echo \\"it\'s\\"; rm -rf ~; echo \\"it\'s\\""',
+        "cd build && cd && rm *",
+        "cd build && cd -P && rm *",
+        "cd build && cd -- && rm *",
     ],
 )
 def test_deleting_what_another_value_may_name_asks(script: str) -> None:

@@ -555,6 +555,7 @@ _REPEATED = (
     *(
         "xargs bash -c '{rm x }'",
         "python3 -c '{print(1); }'",
+        "Rscript -e '{unlink(}'",
         "cat {a/}",
         "rm {/[}",
         "env {a=}",
@@ -902,6 +903,7 @@ def test_deleting_in_the_sandboxs_own_tmp_is_left_to_the_rules(
         ("deno eval \"Deno.removeSync('/home/u', {recursive: true})\"", True),
         ("node -e \"require('fs-extra').emptyDirSync('/srv/x')\"", True),
         ("Rscript -e 'unlink(\"~\", recursive=TRUE)'", True),
+        ("Rscript -e 'unlink(path.expand(\"~\"), recursive=TRUE)'", True),
         ("hg update", False),
         ("hg revert a.py", False),
         ("svn update", False),
@@ -1015,6 +1017,9 @@ def test_pattern_of_many_folders_asks_only_if_they_hold_such_a_name(tmp_path: Pa
     assert judge("rm -rf */*/x", rules, Reach(root=tmp_path)).verdict == "allow"
 
 
+_WORDS = " ".join(map(str, range(30)))
+
+
 @each_row(
     ("script", "expected"),
     [
@@ -1035,6 +1040,7 @@ def test_pattern_of_many_folders_asks_only_if_they_hold_such_a_name(tmp_path: Pa
         *(('$x -framerate 30 "$y"', False), ('x=(commit -m "push -f"); git "${x[@]}"', False)),
         *(('x=("-rf /"); rm ${x[@]}', True), ('x=(sh -c "rm -rf /"); "${x[@]}"', True)),
         *(('x=build; sh -c "rm -rf $x"', False), ('x=/; sh -c "rm -rf $x"', True)),
+        (f"a b {_WORDS}; b {_WORDS} 'rm -rf /'", True),
         *(('x=build; sh -c "cd $x && rm -rf ../.."', True), ('x="a /"; rm -rf $x', True)),
     ],
 )
