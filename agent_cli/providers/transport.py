@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 from urllib.request import getproxies
@@ -142,23 +142,26 @@ def http_client(connection: HttpOptions, address: str = "") -> httpx2.AsyncClien
 async def _limit_error(response: httpx2.Response) -> None:
     """Let only the beginning of an error be read, which the clients read whole."""
     if not response.is_success:
-        assert isinstance(response.stream, httpx2.AsyncByteStream)
-        response.stream = _ErrorBody(response.stream)
+        response.stream = _ErrorBody(response)
+        response.headers.pop("content-encoding", None)
 
 
 class _ErrorBody(httpx2.AsyncByteStream):
-    """The first `_ERROR_BYTES_MAX` of the body of an error."""
+    """The first `_ERROR_BYTES_MAX` of the body of an error, unpacked: packed, they may be a GB."""
 
-    def __init__(self, whole: httpx2.AsyncByteStream) -> None:
-        self._whole = whole
+    def __init__(self, response: httpx2.Response) -> None:
+        self._whole = httpx2.Response(
+            response.status_code, headers=response.headers, stream=response.stream
+        )
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         left = _ERROR_BYTES_MAX
-        async for piece in self._whole:
-            yield piece[:left]
-            left -= len(piece)
-            if left <= 0:
-                return
+        async with aclosing(self._whole.aiter_bytes()) as pieces:
+            async for piece in pieces:
+                yield piece[:left]
+                left -= len(piece)
+                if left <= 0:
+                    return
 
     async def aclose(self) -> None:
         """Close the body."""

@@ -2,9 +2,11 @@
 
 import asyncio
 import errno
+import gzip
 import os
 import socket
 import ssl
+import tracemalloc
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, nullcontext, suppress
 from pathlib import Path
@@ -347,6 +349,23 @@ async def test_error_without_an_end_is_read_only_up_to_a_limit() -> None:
     assert asked.error is not None
     assert "gone gone" in str(asked.error)
     assert sent[0] < 50_000_000
+
+
+async def test_packed_error_is_unpacked_only_up_to_a_limit() -> None:
+    """C15: 29 kB were unpacked to 20 MB, and copied ten times."""
+    page = gzip.compress(b"gone " * 4_000_000)
+    head = f"404 Not Found\r\ncontent-encoding: gzip\r\ncontent-length: {len(page)}".encode()
+    async with (
+        endless(head, page) as (address, _),
+        asker(base_url=address, api_key="k") as it,
+    ):
+        tracemalloc.start()
+        asked = await it.ask()
+        _, most_bytes = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+
+    assert "gone gone" in str(asked.error)
+    assert most_bytes < 15_000_000
 
 
 async def test_event_without_an_end_ends_the_call() -> None:
