@@ -168,8 +168,8 @@ class ServerConnection:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.settled.wait(), self.config.startup_timeout_s)
         if self._client is None:
-            reason = self._state.reason or f"it is {self._state.phase}"
-            raise ToolError(f"MCP server '{self.config.name}' is not available: {reason}")
+            state = f"MCP server '{self.config.name}' is not available: it is {self._state.phase}"
+            raise ToolError(self._state.reason or state)
         return self._client
 
     def lose(self, client: Client) -> None:

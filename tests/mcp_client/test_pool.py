@@ -717,8 +717,8 @@ async def test_server_that_keeps_dying_is_given_up_after_three_restarts(
     assert phases(changes).count(ServerPhase.READY) == 4
     assert phases(changes)[-1] is ServerPhase.FAILED
     assert (result.text, result.is_error) == (
-        "MCP server 'raw' is not available: MCP server 'raw' was lost: it ended "
-        "(killed by SIGKILL); it was restarted 3 times and is now left alone",
+        "MCP server 'raw' was lost: it ended (killed by SIGKILL); it was restarted 3 times and is"
+        " now left alone",
         True,
     )
 
