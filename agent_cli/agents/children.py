@@ -78,6 +78,14 @@ class Assignment:
         return f"agent {self.definition.name} ({self.title})"
 
 
+class AgentStopped(ToolError):
+    """The user stopped the agent."""
+
+    def __init__(self, more: str = "") -> None:
+        """Tell the model, and *more* about the agent's work."""
+        super().__init__(" ".join(filter(None, (AGENT_STOPPED, more))))
+
+
 Tell: TypeAlias = Callable[[str], None]
 """Receives a line about an agent's current activity."""
 
@@ -216,7 +224,7 @@ class Children:
                         worker = await stack.enter_async_context(self._build(assignment))
                     return await self._done(assignment, worker, tell)
         except Aborted:
-            raise ToolError(AGENT_STOPPED) from None
+            raise AgentStopped from None
 
     @asynccontextmanager
     async def _parent_waits(self) -> AsyncGenerator[None]:
@@ -287,7 +295,7 @@ async def _reported(assignment: Assignment, worker: Worker, result: RunResult) -
     name, text = assignment.definition.name, _text(result)
     more = await worker.end()
     if result.stop_reason == "aborted":
-        raise ToolError(" ".join(filter(None, (AGENT_STOPPED, more))))
+        raise AgentStopped(more)
     if result.stop_reason == "error":
         last = f"Its last words: {text}" if text else ""
         failed = f"The agent {name} failed: {result.error}."

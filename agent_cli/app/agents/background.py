@@ -4,10 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from agent_cli.agents.children import Tell
+from agent_cli.agents.children import AgentStopped, Tell
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.tooling import ToolResult
-from agent_cli.core.declining import AGENT_STOPPED
 from agent_cli.system.logger import logger
 from agent_cli_tools.output import OutputBuffer
 
@@ -52,12 +51,11 @@ class BackgroundAgent:
         """Run *work* and store its result; an exception becomes the reply."""
         try:
             answer, self.outcome = (await work(self._note)).text, "done"
-        except AgentCliError as error:
+        except AgentStopped as error:
             answer = str(error)
-            if answer.startswith(AGENT_STOPPED):
-                self._stopped()
-            else:
-                self.outcome = "failed"
+            self._stopped()
+        except AgentCliError as error:
+            answer, self.outcome = str(error), "failed"
         except Exception as error:
             _log.error("background agent failed", exc_info=True)
             answer, self.outcome = f"{type(error).__name__}: {error}", "failed"
