@@ -24,7 +24,7 @@ from agent_cli.contracts.timeline import text_block
 from agent_cli.system.launching import KeeperLink, Launcher, Order, Watched, on_terminal
 from agent_cli.system.orphans import shell_code
 from agent_cli.system.programs import users_path
-from agent_cli.terminal.sanitize import overwritten
+from agent_cli.terminal.sanitize import overwritten, reveal
 from agent_cli.terminal.writer import OutputLines
 
 Lend: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
@@ -80,6 +80,9 @@ class OwnCommands:
         command = line.lstrip("!").strip()
         if not command:
             raise UsageError("type a command after the !")
+        if not await asyncio.to_thread(self._folder.is_dir):
+            gone = f"the workspace {reveal(str(self._folder))} is gone, moved or deleted"
+            raise UsageError(f"{gone}: start agent-cli in a folder that is there")
         show = partial(self._output.foreign, style="dim")
         if self._lend_terminal and needs_terminal(command, os.environ):
             async with self._lend_terminal():

@@ -131,6 +131,21 @@ async def test_commands_run_in_the_workspace_also_on_the_terminal(tmp_path: Path
     assert (works / "seen").read_text() == f"{works}\n"
 
 
+async def test_command_in_a_workspace_that_is_gone_says_so(tmp_path: Path) -> None:
+    """It was `[Errno 2]`, and on the terminal with the words of Python's path."""
+    gone = tmp_path / "gone"
+    commands = OwnCommands(_writer(io.StringIO()), contextlib.nullcontext, folder=gone)
+
+    for command in ("!ls", "!!ls", "!vim a"):
+        with pytest.raises(UsageError) as refused:
+            await commands.run(command, CancelToken())
+
+        assert str(refused.value) == (
+            f"the workspace {gone} is gone, moved or deleted: start agent-cli in a folder that is"
+            " there"
+        )
+
+
 @pytest.mark.parametrize("command", ["echo a\0b", f"echo {'x' * 3_000_000}"], ids=["nul", "long"])
 async def test_command_that_no_shell_accepts_is_a_usage_error(command: str) -> None:
     """A pasted NUL, or megabytes: this used to be a traceback in the log."""
