@@ -200,11 +200,13 @@ class Runs:
 
     def _tell_decided(self, agent: Agent) -> None:
         """Name the calls beside the waiting ones that were decided before the program ended."""
-        for call in agent.conversation.open_calls():
-            if call.decision:
-                verdict = "allowed" if call.decision == "approved" else "declined"
-                shown = describe_call(self._app.tools, call.name, call.input)
-                self._lines.aside(f"{verdict} before: {shown}", "dim")
+        decided = [call for call in agent.conversation.open_calls() if call.decision]
+        for call in decided:
+            verdict = "allowed" if call.decision == "approved" else "declined"
+            shown = describe_call(self._app.tools, call.name, call.input)
+            self._lines.aside(f"{verdict} before: {shown}", "dim")
+        if decided:
+            self._lines.aside("")  # the question stands below
 
 
 class HiddenPrompts:

@@ -158,6 +158,6 @@ def test_decision_that_was_given_before_a_kill_is_not_asked_for_again() -> None:
             terminal.until("Done.")
 
     assert "allow all" not in asked
-    assert "allowed before: Run echo >> a\ndeclined before: Run echo >> c\n" in asked
+    assert "allowed before: Run echo >> a\ndeclined before: Run echo >> c\n\n── Run" in asked
     assert [Path(name).exists() for name in ("a", "b", "c")] == [True, True, False]
     assert Path("a").read_text() == "\n"

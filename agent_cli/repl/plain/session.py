@@ -70,7 +70,7 @@ class PlainPrompt:
         try:
             line = await self._next(self._arrived)
             text = line.text
-            if text and line.at_s < shown_at_s:  # typed during an answer, so not behind the prompt
+            if line.at_s < shown_at_s:  # typed during an answer, so not behind the prompt
                 self._show(f"{clean(text)}\n")
             while text.endswith("\\"):
                 text = f"{text[:-1]}\n{(await self._next(self._arrived)).text}"

@@ -366,16 +366,21 @@ async def answer(asking: Coroutine[None, None, str]) -> str:
 async def test_line_typed_before_the_prompt_is_repeated_behind_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its echo is in the middle of an answer; the next answer belongs to it."""
+    """Its echo is in the middle of an answer; the next answer belongs to it.
+
+    An empty one ends the row too: the next prompt, or a resumed question, stood behind it.
+    """
     async with typist(monkeypatch) as it:
         it.prompt.wake("early\x07")
+        it.prompt.wake()
         assert await it.prompt.read("you> ") == "early\x07"
+        assert await it.prompt.read("you> ") == ""
         reading = asyncio.ensure_future(it.prompt.read("you> "))
-        await it.until("early\nyou> ")
+        await it.until("early\nyou> \nyou> ")
         it.type("later\n")
         await reading
 
-    assert it.shown.getvalue() == "you> early\nyou> "
+    assert it.shown.getvalue() == "you> early\nyou> \nyou> "
 
 
 async def test_question_takes_precedence_over_the_waiting_prompt(
