@@ -18,7 +18,8 @@ class AgentInfo:
     """An agent in a list.
 
     `title` names it and its task in one line; `state` says in a few words what it does, or for how
-    long it worked. `tool_call_id` is the call that started it. `is_asking` says that it waits for a
+    long it worked. `tool_call_id` is the call that started it, `root_call_id` the call of the
+    session's agent that it, or an agent above it, works for. `is_asking` says that it waits for a
     person's decision.
     """
 
@@ -27,6 +28,7 @@ class AgentInfo:
     state: str
     is_running: bool
     tool_call_id: str = ""
+    root_call_id: str = ""
     is_stopping: bool = False
     is_asking: bool = False
 

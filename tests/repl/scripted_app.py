@@ -311,7 +311,13 @@ class Agents:
 
     def __init__(self) -> None:
         self._agents = {
-            1: AgentInfo(1, "agent explore (find \x1b[31mit)", "read a.py · 9 s", True),
+            1: AgentInfo(
+                1,
+                "agent explore (find \x1b[31mit)",
+                "read a.py · 9 s",
+                True,
+                root_call_id="c",
+            ),
             2: AgentInfo(2, "agent plan (plan it)", "ended after 3 s", False),
         }
 

@@ -27,6 +27,7 @@ _TITLE_CHARS_MAX: Final = 120
 class _Listed:
     number: int
     assignment: Assignment
+    root_call_id: str
     agent: Agent | None = None
     doing: str = WAITS
     started_s: float = field(default_factory=time.monotonic)
@@ -36,6 +37,9 @@ class _Listed:
     def has_servers_of(self, definition: AgentDefinition) -> bool:
         is_running = self.ended_s is None
         return is_running and self.assignment.definition is definition and bool(self.servers())
+
+    def is_parent_of(self, assignment: Assignment) -> bool:
+        return self.agent is not None and self.agent.conversation.id == assignment.parent
 
     def note(self, doing: str) -> None:
         self.doing = doing
@@ -54,6 +58,7 @@ class _Listed:
             how,
             is_running,
             call_id,
+            self.root_call_id,
             is_stopping=is_running and is_stopping,
             is_asking=is_running and bool(self.agent and self.agent.conversation.questions()),
         )
@@ -72,7 +77,8 @@ class AgentList:
     def working(self, assignment: Assignment) -> Generator[None]:
         """List an agent for *assignment* as working while the body runs."""
         self._last += 1
-        listed = _Listed(self._last, assignment)
+        above = (each.root_call_id for each in self._listed if each.is_parent_of(assignment))
+        listed = _Listed(self._last, assignment, next(above, assignment.tool_call_id))
         ended = [each for each in self._listed if each.ended_s is not None]
         forgotten = ended[: max(0, len(ended) - _ENDED_MAX)]
         self._listed = [*(each for each in self._listed if each not in forgotten), listed]

@@ -65,12 +65,21 @@ async def _run_agents_command(context: Context, argument: str) -> None:
 async def _list_agents(context: Context) -> None:
     from agent_cli.terminal.views.table import Column, Table  # rich
 
+    has_call = context.app.agent.conversation.has_call
     rows = [
-        (str(agent.number), reveal(agent.title), reveal(agent.state))
+        (
+            str(agent.number),
+            reveal(agent.title),
+            _state(reveal(agent.state), is_own=has_call(agent.root_call_id)),
+        )
         for agent in context.app.agents.all()
     ]
     columns = [Column("no.", right=True), Column("agent"), Column("state")]
     show(context, Table(columns, rows, empty="" if rows else await _no_agents(context)))
+
+
+def _state(state: str, *, is_own: bool) -> str:
+    return state if is_own else f"{state}, another conversation's"
 
 
 async def _no_agents(context: Context) -> str:
@@ -198,11 +207,7 @@ def _list_jobs(context: Context) -> None:
     from agent_cli.terminal.views.table import Column, Table  # rich
 
     rows = [
-        (
-            str(job.id),
-            job.state if job.is_own else f"{job.state}, another conversation's",
-            reveal(job.command),
-        )
+        (str(job.id), _state(job.state, is_own=job.is_own), reveal(job.command))
         for job in context.app.jobs.all()
     ]
     columns = [Column("job", right=True), Column("state"), Column("command")]

@@ -469,8 +469,10 @@ async def test_agent_may_start_agents_up_to_depth_two() -> None:
     )
     async with program(script, "--settings", _settings("agents.max_parallel = 1")) as run:
         result = await run.prompt()
+        first, second = run.app.agents.all()
 
     assert run.answers(result) == ["From below: yes."]
+    assert first.root_call_id == second.root_call_id == first.tool_call_id != second.tool_call_id
     assert "agent" in script.tools("first")
     assert "agent" not in script.tools("second")
     inner = [event for event in run.of_agents() if isinstance(event, AgentEvent)]

@@ -31,10 +31,16 @@ from tests.repl.scripted_app import Application, kept
 
 
 def test_agents_command_lists_subagents_with_their_state() -> None:
-    """On a pipe, one record per line; escapes in a task are shown, not obeyed."""
-    assert said("/agents") == [
+    """On a pipe, one record per line; escapes in a task are shown, not obeyed.
+
+    An agent of before `/clear` could not be told from one of the conversation.
+    """
+    app = Application()
+    app.sessions.go_on_with("bb2")  # which has the call of the first one
+
+    assert said("/agents", app=app) == [
         "1  agent explore (find \\x1b[31mit)  read a.py · 9 s",
-        "2  agent plan (plan it)  ended after 3 s",
+        "2  agent plan (plan it)  ended after 3 s, another conversation's",
     ]
 
 
