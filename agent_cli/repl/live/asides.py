@@ -1,16 +1,18 @@
 """Commands that run beside other work, and the lines of work beside which a question opens."""
 
+import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted
+from agent_cli.contracts.events import Event, Notice
 from agent_cli.contracts.wording import one_line
 from agent_cli.repl.commands import Context
 from agent_cli.repl.commands.registry import run_command
 from agent_cli.repl.live.display import Display
 from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.repl.runs import reported
-from agent_cli.terminal.writer import Lines, Style
+from agent_cli.terminal.writer import Style
 
 
 class Asides:
@@ -22,6 +24,7 @@ class Asides:
         self._screen = screen
         self._ended = ended
         self._running: dict[CancelToken, str] = {}
+        self._lines: dict[asyncio.Task[object] | None, WaitingLines] = {}
 
     @property
     def last(self) -> CancelToken | None:
@@ -38,9 +41,19 @@ class Asides:
         for token in [*self._running]:
             token.cancel()
 
-    async def do(self, work: Coroutine[None, None, None], lines: Lines) -> None:
+    def __call__(self, event: Event) -> None:
+        """Show a command above a notice that it publishes in its task."""
+        if isinstance(event, Notice) and (lines := self._lines.get(asyncio.current_task())):
+            lines.show_echo()
+
+    async def do(self, work: Coroutine[None, None, None], lines: "WaitingLines") -> None:
         """Do *work*, a command or another thing beside a run; write its errors to *lines*."""
-        await reported(work, lines)
+        task = asyncio.current_task()
+        self._lines[task] = lines
+        try:
+            await reported(work, lines)
+        finally:
+            del self._lines[task]
         if not (self._screen.listener.is_busy or self._screen.asks()):
             self._display.leave_space()  # the prompt stands below
 
@@ -102,13 +115,17 @@ class WaitingLines:
         """Write lines of another program that runs."""
         self._echoed().foreign(text, style)
 
-    def _echoed(self) -> Display:
-        """Return the display, after the echo was written to it once."""
+    def show_echo(self) -> None:
+        """Write the echo, unless it is written already."""
         rows, self._echo = [*self._echo], ()
         if rows and self._question() and not self._waits:
             self._display.drawn([*rows, ""])  # at once; messages wait for the answer
         elif rows:
             self._display.user_message(rows)
+
+    def _echoed(self) -> Display:
+        """Return the display, after the echo was written to it once."""
+        self.show_echo()
         return self._display
 
     @property

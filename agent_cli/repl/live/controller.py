@@ -255,15 +255,13 @@ class LiveShell:
         lines = self._new_lines(self._screen.echo(text))
         context = replace(self._dispatcher.context(send, lines), may_wait=False)
         if command.beside_a_run:
-            self._do_beside(self._asides.run(text, context))
-            return
-        pending = command.run(context, argument)
-        if inspect.iscoroutine(pending):
+            self._tasks.create_task(self._asides.do(self._asides.run(text, context), lines))
+        elif inspect.iscoroutine(pending := command.run(context, argument)):
             pending.close()  # it has not begun
             self.queue([Queued(text)])
 
     def _do_beside(self, work: Coroutine[None, None, None]) -> None:
-        """Run a slow command concurrently with the run."""
+        """Do slow *work* concurrently with the run."""
         self._tasks.create_task(self._asides.do(work, self._new_lines()))
 
     async def _work(self) -> None:
@@ -381,6 +379,7 @@ class LiveShell:
                 self._screen.refresh()
             case _:
                 pass
+        self._asides(event)
         self._status(event)
         self._activity(event)
         if self._status.is_changed_by(event):

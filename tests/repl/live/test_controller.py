@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from agent_cli.attachments.images import Image
-from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.events import Notice, ToolCall
+from agent_cli.contracts.listings import ConfirmSwitch, SwitchSource
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.prompt_commands import PromptCommand
 from agent_cli.contracts.tooling import Tool
@@ -113,13 +114,24 @@ async def test_question_is_repeated_below_the_output_of_a_command_typed_at_it(
 async def test_command_typed_during_a_run_or_at_a_question_stands_above_its_output(
     tmp_path: Path,
 ) -> None:
-    """Its output stood alone among the rows of the run; what was typed had to be guessed."""
-    async with session(tmp_path) as it:
+    """Its output stood alone among the rows of the run; what was typed had to be guessed.
+
+    So did its error, and a warning stood above what had caused it.
+    """
+    app = Application()
+    switch = app.switch_model
+
+    async def warn(name: str, *, source: SwitchSource, confirm: ConfirmSwitch) -> None:
+        app.agent.publish(Notice("warning", f"{name} has no price"))
+        await switch(name, source=source, confirm=confirm)
+
+    app.switch_model = warn  # type: ignore[method-assign]
+    async with session(tmp_path, app=app) as it:
         it.type("bash touch made\r")
         await accepts_answers(it)
         it.type("/jobs stop 9\r")
         await it.until(lambda: "there is no job 9" in "".join(it.rows))
-        it.type("\x15/effort low\r")
+        it.type("/effort low\r")
         await it.until(lambda: "effort: low" in it.rows)
         at_question = it.rows
         it.type("n\r")
@@ -128,13 +140,18 @@ async def test_command_typed_during_a_run_or_at_a_question_stands_above_its_outp
         await it.until(lambda: "working on it" in it.rows)
         it.type("/effort high\r")
         await it.until(lambda: "effort: high" in it.rows)
+        it.type("/model high\r")
+        await it.until(lambda: any(row.startswith("model: ") for row in it.rows))
         rows = it.rows
 
-    assert "you> /jobs stop 9" not in at_question  # it failed, and stays in the input
+    at = at_question.index("there is no job 9; /jobs lists them")
+    assert at_question[at - 3 : at] == ["", "you> /jobs stop 9", ""]
     at = at_question.index("effort: low")
     assert at_question[at - 3 : at] == ["", "you> /effort low", ""]
     at = rows.index("effort: high")
     assert rows[at - 2 : at] == ["you> /effort high", ""]
+    at = rows.index("high has no price")
+    assert rows[at - 2 : at] == ["you> /model high", ""]
 
 
 async def test_message_typed_during_a_command_waits_and_is_returned_by_ctrl_c(
