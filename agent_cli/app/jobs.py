@@ -40,6 +40,7 @@ class JobHost:
     Attributes:
         own_jobs: Informs the session's agent about its own jobs.
         is_attended: Whether a user is present to see runs that start by themselves.
+        on_change: Called when the number of running jobs, a badge, has changed.
     """
 
     def __init__(
@@ -62,16 +63,18 @@ class JobHost:
         self._announce = announce
         self._agent = agent
         self.is_attended: Callable[[], bool] = lambda: False
+        self.on_change: Callable[[], object] = lambda: None
         self._group = asyncio.TaskGroup()
         self._tasks: set[asyncio.Task[None]] = set()
         self._looked = asyncio.Event()
+        self._count = 0
         self._was_stopped = False
         self._has_news: Callable[[], bool] = lambda: False
 
     async def __aenter__(self) -> "JobHost":
         await self._group.__aenter__()
         self._agent().subscribe(self._note_end)
-        for work in (self._jobs.look_after(self._looked.set), self._wake()):
+        for work in (self._jobs.look_after(self._note_look), self._wake()):
             self._start(work)
         return self
 
@@ -185,6 +188,12 @@ class JobHost:
                 # It must not end the supervision of jobs, and agents in the background with it.
                 _log.error("run failed", exc_info=True)
                 self._announce.warn(f"{type(error).__name__}: {error} (traceback in the log)")
+
+    def _note_look(self) -> None:
+        self._looked.set()
+        count, self._count = self._count, len(self._jobs.running)
+        if count != self._count:
+            self.on_change()
 
     def _note_end(self, event: Event) -> None:
         if isinstance(event, AgentEnd):

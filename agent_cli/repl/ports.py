@@ -1,6 +1,6 @@
 """The REPL's ports to the program; the composition root provides them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
@@ -159,7 +159,13 @@ class HooksPort(Protocol):
 
 
 class JobsPort(Protocol):
-    """Port to background commands; methods with an unknown id raise `UsageError`."""
+    """Port to background commands; methods with an unknown id raise `UsageError`.
+
+    Attributes:
+        on_change: Called when the number of running jobs, a badge, has changed.
+    """
+
+    on_change: Callable[[], object]
 
     @property
     def can_move(self) -> bool:

@@ -147,12 +147,17 @@ async def test_bug_in_a_run_that_a_job_started_does_not_end_the_supervision(
 
 
 async def test_end_of_a_job_starts_no_run_without_a_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A script's next line must get its answer, and no one watches the costs."""
+    """A script's next line must get its answer, and no one watches the costs.
+
+    A screen is told of the end all the same: its badge stayed until the next key.
+    """
     script = (reply(JOB), reply("Up."), reply("Seen."))
+    badges: list[Sequence[str]] = []
     async with here(monkeypatch, *script, attended=False) as now:
+        now.app.jobs.on_change = lambda: badges.append(now.app.jobs.badges())
         await now.app.agent.prompt("go")
         now.go()
-        await now.ended()
+        await until(lambda: badges == [["1 job"], []])
 
         assert now.runs == 1
         await now.app.agent.prompt("and now")

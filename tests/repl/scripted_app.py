@@ -282,6 +282,7 @@ class Jobs:
             1: JobInfo(1, "npm run \x1b[31mdev", "running for 12 s", True, Path("/logs/001.log")),
             2: JobInfo(2, "make", "exit 2 after 3 s", False, Path("/logs/002.log"), is_own=False),
         }
+        self.on_change: Callable[[], object] = lambda: None
 
     can_move = False
 

@@ -84,6 +84,7 @@ def open_display(
         refresh=screen.refresh,
     )
     screen.asking.closed = display.wake
+    app.jobs.on_change = screen.refresh
     return display, results
 
 
