@@ -3,12 +3,11 @@
 import json
 from pathlib import Path
 
-import pytest
-
 from agent_cli.contracts.timeline import Json
-from tests.e2e.program import in_terminal
+from tests.e2e.program import in_terminal, text_of
 from tests.hooks.test_scripts import YOLO, bash, command, hooks, script
-from tests.messages_api import FakeMessagesApi, Gate, reply, serve_in_thread
+from tests.messages_api import FakeMessagesApi, Gate, reply, serve_in_thread, tool_use
+from tests.messages_api.script import Payload
 
 CTRL_C = "\x03"
 NO_SECRETS = """
@@ -19,7 +18,6 @@ NO_SECRETS = """
         print("no secrets, please", file=sys.stderr)
         sys.exit(2)
 """
-UNTIL_GO = "echo be''gun; until test -e go; do sleep 0.05; done"
 
 
 def sent(api: FakeMessagesApi) -> str:
@@ -27,52 +25,59 @@ def sent(api: FakeMessagesApi) -> str:
     return json.dumps([request.body["messages"] for request in api.requests])
 
 
-@pytest.mark.parametrize("columns", [80, 30])
-def test_a_blocked_message_typed_during_a_run_is_never_sent(columns: int) -> None:
-    """The run continues without the message, and so do later prompts."""
-    hooks(UserPromptSubmit=command(script("secrets.py", NO_SECRETS)))
-    script_of = (reply(bash(UNTIL_GO)), reply("Done."), reply("Fine."))
-    with serve_in_thread(*script_of) as api, in_terminal(api, *YOLO) as terminal:
-        terminal.until_prompt()
-        terminal.resize(columns)
-        terminal.send("go\r")
-        terminal.until("begun")
-        terminal.send("my secret\r")
-        terminal.until("after this step")
-        Path("go").touch()
-        terminal.until("Done.")
-        terminal.until_prompt()
-        shown = " ".join(terminal.text.split())
-        terminal.send("and now\r")
-        terminal.until("Fine.")
+def until(number: int) -> Payload:
+    """Return a command that says it has begun, and ends once there is a file of this number."""
+    return bash(f"echo be''gun{number}; until test -e go{number}; do sleep 0.05; done")
 
-    assert "the run goes on without it: no secrets, please" in shown
+
+def test_a_blocked_message_is_never_sent() -> None:
+    """The run continues without the message, or has no further request; so do later prompts.
+
+    A `/btw` reaches the model as a prompt does.
+    """
+    hooks(UserPromptSubmit=command(script("secrets.py", NO_SECRETS)))
+    rounds = [
+        answer
+        for number in range(3)
+        for answer in (reply(until(number)), reply(f"Done{number}."), reply(f"Fine{number}."))
+    ]
+    with serve_in_thread(*rounds) as api, in_terminal(api, *YOLO) as terminal:
+        for number, columns in enumerate((80, 80, 30)):
+            at_the_end = number == 1  # Alt-Enter
+            terminal.until_prompt()
+            terminal.resize(columns)
+            terminal.send("go\r")
+            terminal.until(f"begun{number}")
+            terminal.send("my secret\x1b\r" if at_the_end else "my secret\r")
+            terminal.until("when done" if at_the_end else "after this step")
+            Path(f"go{number}").touch()
+            terminal.until(f"Done{number}.")
+            if at_the_end:
+                terminal.until("it was not sent: no secrets, please")
+            terminal.until_prompt()
+            if not at_the_end:
+                _, _, shown = terminal.text.rpartition(f"begun{number}")
+                words = " ".join(shown.split())
+                assert "the run goes on without it: no secrets, please" in words, columns
+            terminal.send("and now\r")
+            terminal.until(f"Fine{number}.")
+        terminal.until_prompt()
+        terminal.resize(80)
+        terminal.send("/btw is my secret good?\r")
+        terminal.until("a hook blocked this question; it was not sent")
+
     assert "secret" not in sent(api)
+    assert len(api.requests) == len(rounds)
     assert api.refusals == []
 
 
-def test_a_blocked_message_after_the_last_reply_ends_the_run() -> None:
-    """There is no further request; the conversation continues with the next prompt."""
-    hooks(UserPromptSubmit=command(script("secrets.py", NO_SECRETS)))
-    script_of = (reply(bash(UNTIL_GO)), reply("Done."), reply("Fine."))
-    with serve_in_thread(*script_of) as api, in_terminal(api, *YOLO) as terminal:
-        terminal.until_prompt()
-        terminal.send("go\r")
-        terminal.until("begun")
-        terminal.send("my secret\x1b\r")  # Alt-Enter: at the end of the run
-        terminal.until("when done")
-        Path("go").touch()
-        terminal.until("it was not sent: no secrets, please")
-        terminal.until_prompt()
-        terminal.send("and now\r")
-        terminal.until("Fine.")
+def test_running_and_asking_guards_are_shown_and_esc_ends_them(tmp_path: Path) -> None:
+    """A question shows the guard's reason, and comes in every mode.
 
-    assert "secret" not in sent(api)
-    assert api.refusals == []
-
-
-def test_ask_decision_of_a_guard_asks_in_the_terminal(tmp_path: Path) -> None:
-    """The question shows the guard's reason, and comes in every mode."""
+    A status message, its escape characters made visible, is shown for as long as the hook runs;
+    without one nobody would know what waits. After Esc no call runs, and the next prompt finds the
+    session whole.
+    """
     ask = json.dumps(
         {
             "hookSpecificOutput": {
@@ -82,8 +87,24 @@ def test_ask_decision_of_a_guard_asks_in_the_terminal(tmp_path: Path) -> None:
             }
         }
     )
-    hooks(PreToolUse=command(f"echo '{ask}'", "Bash"))
-    script_of = (reply(bash("touch one")), reply(bash("touch two")), reply("Done."))
+    held = Gate()
+    waits = "until test -e go; do sleep 0.05; done"
+    judge: Json = {"type": "agent", "prompt": "No files.", "timeout": 60}
+    hooks(
+        PreToolUse=[
+            *command(f"echo '{ask}'", "Bash"),
+            *command(waits, "Write", statusMessage="checking \x1b[31mthe call"),
+            *command("touch begun; sleep 600", "Glob"),
+            {"matcher": "Grep", "hooks": [judge]},
+        ]
+    )
+    script_of = (
+        *(reply(bash("touch one")), reply(bash("touch two"))),
+        *(reply(tool_use("write", {"path": "ran", "content": "x"})), reply("Done.")),
+        reply(tool_use("glob", {"pattern": "*"})),
+        *(reply(tool_use("grep", {"pattern": "x"})), reply('{"ok": true}', gate=held)),
+        reply("Fine."),
+    )
     with serve_in_thread(*script_of) as api, in_terminal(api, *YOLO) as terminal:
         terminal.until_prompt()
         terminal.send("go\r")
@@ -93,45 +114,35 @@ def test_ask_decision_of_a_guard_asks_in_the_terminal(tmp_path: Path) -> None:
         terminal.until("touch two")
         terminal.until("❯ ")
         terminal.send("not today\r")
-        terminal.until("Done.")
-
-    assert (tmp_path / "one").exists()
-    assert not (tmp_path / "two").exists()
-    assert "not today" in sent(api)
-
-
-def test_status_message_of_a_running_hook_is_shown(tmp_path: Path) -> None:
-    """It is shown for as long as the hook runs, with escape characters made visible."""
-    guard = command(
-        "until test -e go; do sleep 0.05; done", statusMessage="checking \x1b[31mthe call"
-    )
-    hooks(PreToolUse=guard)
-    script_of = (reply(bash("touch ran")), reply("Done."))
-    with serve_in_thread(*script_of) as api, in_terminal(api, *YOLO) as terminal:
-        terminal.until_prompt()
-        terminal.send("go\r")
         terminal.until("checking \\x1b[31mthe call · ")
         assert not (tmp_path / "ran").exists()
         (tmp_path / "go").touch()
         terminal.until("Done.")
         terminal.until_prompt()
-
-    assert "checking" not in terminal.text
-    assert (tmp_path / "ran").exists()
-
-
-def test_hook_that_takes_long_is_named_where_the_run_is_shown(tmp_path: Path) -> None:
-    """Without a status message nobody would know what waits; Esc ends it as it ends the run."""
-    hooks(PreToolUse=command("touch begun; sleep 600"))
-    with serve_in_thread(reply(bash("touch ran"))) as api, in_terminal(api, *YOLO) as terminal:
-        terminal.until_prompt()
-        terminal.send("go\r")
+        assert "checking" not in terminal.text
+        terminal.send("go on\r")
         terminal.until("waiting for the PreToolUse hook touch begun; sleep 600")
         terminal.send("\x1b")
+        terminal.until("interrupted")
         terminal.until_prompt()
+        terminal.send("and judge\r")
+        terminal.until(held.reached.is_set)
+        terminal.send("\x1b")
+        terminal.until(lambda: terminal.text.count("interrupted") == 2)
+        terminal.until_prompt()
+        terminal.send("and now\r")
+        terminal.until("Fine.")
+        held.open()
 
+    assert (tmp_path / "one").exists()
+    assert not (tmp_path / "two").exists()
+    assert "not today" in sent(api)
+    assert (tmp_path / "ran").exists()
     assert (tmp_path / "begun").exists()
-    assert not (tmp_path / "ran").exists()
+    assert len(api.requests) == len(script_of)
+    assert api.refusals == []
+    stopped = [results for each in api.requests[-1].body["messages"] for results in each["content"]]
+    assert "no files match" not in str(stopped)
 
 
 def test_compaction_runs_pre_compact_and_post_compact_hooks(tmp_path: Path) -> None:
@@ -195,65 +206,35 @@ def test_hooks_keep_a_model_ask_about_another_and_hear_of_folders(tmp_path: Path
     assert added["directory"] == str(more)
 
 
-@pytest.mark.parametrize("when", ["idle", "running"])
-def test_hook_in_the_background_wakes_the_model(when: str) -> None:
+def test_hook_in_the_background_wakes_the_model() -> None:
     """It ends with exit code 2 when the session is idle, or while the last reply arrives."""
     words = "until test -e go; do sleep 0.05; done; echo 'the build broke' >&2; exit 2"
     more: dict[str, Json] = {"rewakeMessage": "Review:", "rewakeSummary": "a review has ended"}
     hooks(PostToolUse=command(words, "Bash", asyncRewake=True, **more))
     gate = Gate()
-    last = reply("First.", gate=gate) if when == "running" else reply("First.")
-    with (
-        serve_in_thread(reply(bash("true")), last, reply("Mended.")) as api,
-        in_terminal(api, *YOLO) as terminal,
-    ):
+    replies = [
+        *(reply(bash("true")), reply("First."), reply("Mended.")),
+        *(reply(bash("true")), reply("Second.", gate=gate), reply("Once more.")),
+    ]
+    with serve_in_thread(*replies) as api, in_terminal(api, *YOLO) as terminal:
         terminal.until_prompt()
         terminal.send("go\r")
-        terminal.until(lambda: len(api.requests) == 2)
-        if when == "idle":
-            terminal.until("First.")
-            terminal.until_prompt()
+        terminal.until("First.")
+        terminal.until_prompt()
         Path("go").touch()
         terminal.until("a review has ended")
-        gate.open()
         terminal.until("Mended.")
         terminal.until_prompt()
-
-    assert "Review:\\nthe build broke" in sent(api)
-    assert len(api.requests) == 3
-
-
-def test_esc_during_an_agent_hook_ends_its_request_and_the_run(tmp_path: Path) -> None:
-    """No call runs, and the next prompt finds the session whole."""
-    held = Gate()
-    judge: Json = {"type": "agent", "prompt": "No files.", "timeout": 60}
-    hooks(PreToolUse=[{"matcher": "Bash", "hooks": [judge]}])
-    script_of = (reply(bash("touch ran")), reply('{"ok": true}', gate=held), reply("Fine."))
-    with serve_in_thread(*script_of) as api, in_terminal(api, *YOLO) as terminal:
+        Path("go").unlink()
+        terminal.send("go on\r")
+        terminal.until(lambda: len(api.requests) == 5)
+        Path("go").touch()
+        terminal.until(lambda: terminal.text.count("a review has ended") == 2)
+        gate.open()
+        terminal.until("Once more.")
         terminal.until_prompt()
-        terminal.send("go\r")
-        terminal.until(held.reached.is_set)
-        terminal.send("\x1b")
-        terminal.until("interrupted")
-        terminal.until_prompt()
-        terminal.send("and now\r")
-        terminal.until("Fine.")
-        held.open()
 
-    assert len(api.requests) == 3
-    assert not (tmp_path / "ran").exists()
-    assert api.refusals == []
-
-
-def test_question_beside_the_work_that_a_guard_blocks_is_never_sent() -> None:
-    """A `/btw` reaches the model as a prompt does."""
-    hooks(UserPromptSubmit=command(script("secrets.py", NO_SECRETS)))
-    with serve_in_thread(reply("first"), reply("never")) as api, in_terminal(api) as terminal:
-        terminal.until_prompt()
-        terminal.send("hi\r")
-        terminal.until("first")
-        terminal.until_prompt()
-        terminal.send("/btw is my secret good?\r")
-        terminal.until("a hook blocked this question; it was not sent")
-
-        assert len(api.requests) == 1
+    for number in (2, 5):
+        last = api.requests[number].body["messages"][-1]
+        assert "Review:\nthe build broke" in text_of(last)
+    assert len(api.requests) == len(replies)
