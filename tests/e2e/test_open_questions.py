@@ -48,38 +48,29 @@ def told_to_the_model(api: FakeMessagesApi, request: int = 0) -> str:
 
 
 @CASES
-def test_open_question_is_asked_in_another_folder_too(call: Payload, shown: str, told: str) -> None:
-    """`-c` means this folder's sessions; a session that is named is continued anywhere."""
-    id = left_open(call)
-    with serve_in_thread(reply("Thanks.")) as api, pytest.MonkeyPatch.context() as place:
-        Path("elsewhere").mkdir()
-        place.chdir("elsewhere")
-        latest = agent_cli("-c", "-p", "go on", api=api)
-        with in_terminal(api, "--resume", id) as terminal:
-            terminal.until(shown)
-            terminal.send("\r")
-            terminal.until("Thanks.")
-
-    assert (latest.code, "no session of" in latest.stderr) == (2, True)
-    assert told_to_the_model(api) == told
-
-
-@CASES
-def test_open_question_belongs_to_the_first_that_continues(
+def test_open_question_is_asked_in_another_folder_and_belongs_to_the_first_that_continues(
     call: Payload, shown: str, told: str
 ) -> None:
-    """The second program is told how to get a copy, in which the question is closed."""
+    """`-c` means this folder's sessions; a session that is named is continued anywhere.
+
+    The second program is told how to get a copy, in which the question is closed.
+    """
     id = left_open(call)
     with (
         serve_in_thread(reply("Copied."), reply("Thanks.")) as api,
-        in_terminal(api, "-c") as first,
+        pytest.MonkeyPatch.context() as place,
     ):
-        first.until(shown)
-        second = agent_cli("-c", "-p", "go on", api=api)
-        copy = agent_cli("--fork", id, "-p", "go on", api=api)
-        first.send("\r")
-        first.until("Thanks.")
+        Path("elsewhere").mkdir()
+        place.chdir("elsewhere")
+        latest = agent_cli("-c", "-p", "go on", api=api)
+        with in_terminal(api, "--resume", id) as first:
+            first.until(shown)
+            second = agent_cli("--resume", id, "-p", "go on", api=api)
+            copy = agent_cli("--fork", id, "-p", "go on", api=api)
+            first.send("\r")
+            first.until("Thanks.")
 
+    assert (latest.code, "no session of" in latest.stderr) == (2, True)
     assert second.code == 1 and f"--fork {id}" in second.stderr
     assert copy.stdout == "Copied.\n"
     assert [told_to_the_model(api, request) for request in (0, 1)] == [NEVER_ANSWERED, told]
