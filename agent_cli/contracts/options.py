@@ -154,14 +154,26 @@ def require_input(value: object, *, what: str) -> None:
         )
 
 
-def require_fields(kind: type, of: type[Any]) -> None:  # Any: a dataclass
-    """Raise `AgentCliError` unless *kind* takes every field *of* its base by name, for copies."""
-    taken = inspect.signature(kind).parameters
-    takes_any = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in taken.values())
-    if not takes_any and not taken.keys() >= {each.name for each in dataclasses.fields(of)}:
+_BY_NAME: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_MANY: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def require_fields(kind: type[Any], of: type) -> None:  # Any: a dataclass
+    """Raise `AgentCliError` unless a copy of a *kind* can be made from its fields alone, by name.
+
+    Args:
+        kind: A subclass, which may have an `__init__` of its own.
+        of: Its base, for the message.
+    """
+    taken = inspect.signature(kind).parameters.values()
+    fields = {each.name for each in dataclasses.fields(kind) if each.init}
+    named = {each.name for each in taken if each.kind in _BY_NAME}
+    takes_any = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in taken)
+    needed = {each.name for each in taken if each.default is each.empty and each.kind not in _MANY}
+    if not (needed <= fields & named and (takes_any or fields <= named)):
         raise AgentCliError(
-            f"{kind.__name__}.__init__ must take every field of {of.__name__} by name, for copies;"
-            f" or write a function that returns a {of.__name__}"
+            f"{kind.__name__}.__init__ must take every field of {of.__name__} by name and need"
+            f" nothing else, for copies; or write a function that returns a {of.__name__}"
         )
 
 

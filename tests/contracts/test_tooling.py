@@ -347,6 +347,11 @@ class _Counted(Tool):
         super().__init__(**given)
 
 
+class _Renamed(Tool):
+    def __init__(self, suffix: str, **given: Any) -> None:  # Any: as above
+        super().__init__(**{**given, "name": given["name"] + suffix})
+
+
 def test_class_of_tools_that_cannot_be_copied_is_refused_at_creation() -> None:
     """Each call makes a copy with fixed paths: it ended in a TypeError."""
     plain = named("t")
@@ -356,6 +361,8 @@ def test_class_of_tools_that_cannot_be_copied_is_refused_at_creation() -> None:
         AgentCliError, match=r"^_Greeting\.__init__ must take every field of .*Tool"
     ):
         _Greeting("hello")
+    with pytest.raises(AgentCliError, match=r"by name and need nothing else, for copies"):
+        _Renamed("_2", **values)
 
     assert replace(_Counted(**values), label="T").label == "T"
 
