@@ -6,6 +6,8 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
+
 
 def each_row(
     names: str | tuple[str, ...], rows: Iterable[Any], *, ids: Iterable[str] | None = None
@@ -19,18 +21,19 @@ def each_row(
 
     named = (names,) if isinstance(names, str) else names
     rows = list(rows)
+    assert rows, "a table without rows judges nothing"
 
     def decorate(test: Callable[..., Any]) -> Callable[..., Any]:
         def run_all(**fixtures: object) -> None:
-            with _all_failures() as failures:
+            with _all_outcomes() as outcomes:
                 for name, row in zip(ids or map(repr, rows), rows, strict=True):
-                    with _noted(name, failures):
+                    with _noted(name, outcomes):
                         test(**_columns(row), **fixtures)
 
         async def run_all_in_turn(**fixtures: object) -> None:
-            with _all_failures() as failures:
+            with _all_outcomes() as outcomes:
                 for name, row in zip(ids or map(repr, rows), rows, strict=True):
-                    with _noted(name, failures):
+                    with _noted(name, outcomes):
                         await test(**_columns(row), **fixtures)
 
         def _columns(row: Any) -> dict[str, object]:
@@ -47,17 +50,22 @@ def each_row(
 
 
 @contextmanager
-def _all_failures() -> Generator[list[Exception]]:
-    failures: list[Exception] = []
-    yield failures
+def _all_outcomes() -> Generator[list[BaseException | None]]:
+    outcomes: list[BaseException | None] = []
+    yield outcomes
+    failures = [each for each in outcomes if each and not isinstance(each, pytest.skip.Exception)]
     if failures:
-        raise ExceptionGroup("rows that fail", failures)
+        raise BaseExceptionGroup("rows that fail", failures)
+    if outcomes[0] and all(outcomes):
+        raise outcomes[0]
 
 
 @contextmanager
-def _noted(name: str, failures: list[Exception]) -> Generator[None]:
+def _noted(name: str, outcomes: list[BaseException | None]) -> Generator[None]:
     try:
         yield
-    except Exception as error:
-        error.add_note(f"row: {name}")
-        failures.append(error)
+        outcomes.append(None)
+    # No exceptions of the usual kind: of `pytest.raises`, of a row that is skipped, of a table.
+    except (Exception, pytest.fail.Exception, pytest.skip.Exception, BaseExceptionGroup) as outcome:
+        outcome.add_note(f"row: {name}")
+        outcomes.append(outcome)

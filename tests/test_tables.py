@@ -56,3 +56,46 @@ def test_row_that_ends_in_an_error_is_named_too() -> None:
 
     [error] = found.value.exceptions
     assert (type(error), error.__notes__) == (ZeroDivisionError, ["row: none"])
+
+
+def test_row_that_raises_nothing_is_named_and_hides_no_other() -> None:
+    """What `pytest.raises` raises then is no `Exception`."""
+
+    @each_row("divided", [3, 4])
+    @each_row("number", [1, 0, 2])
+    def fails(divided: int, number: int) -> None:
+        with pytest.raises(ZeroDivisionError):
+            assert divided / number
+
+    with pytest.raises(BaseExceptionGroup) as found:
+        fails()
+
+    assert [each.__notes__ for each in found.value.exceptions] == [["row: 3"], ["row: 4"]]
+    first = found.value.exceptions[0]
+    assert isinstance(first, BaseExceptionGroup)
+    assert [each.__notes__ for each in first.exceptions] == [["row: 1"], ["row: 2"]]
+
+
+@pytest.mark.parametrize(
+    ("largest", "outcome"),
+    [(0, None), (1, ExceptionGroup), (-1, pytest.skip.Exception)],
+    ids=["one is judged", "one fails", "none is judged"],
+)
+def test_row_that_is_skipped_skips_no_other(
+    largest: int, outcome: type[BaseException] | None
+) -> None:
+    """A sandbox that does not hold here hid the failure of one that does."""
+
+    @each_row("number", [2, 0, 1])
+    def is_even(number: int) -> None:
+        if number > largest:
+            pytest.skip("too large")
+        assert number % 2 == 0
+
+    seen: BaseException | None = None
+    try:
+        is_even()
+    except (Exception, pytest.skip.Exception) as error:  # or that skips this test
+        seen = error
+
+    assert (type(seen) if seen else None) is outcome
