@@ -27,6 +27,10 @@ _BROKE_OFF = late_pattern("eof|closed|reset|bad record mac|decrypt")
 CONNECT_EACH_S: Final = 5.0
 # Many servers close an idle connection after 5 s, and lose a request that arrives just then.
 IDLE_MAX_S: Final = 4.0
+# As the HTTP library has them, but for the last; a limit that is not given is none.
+_LIMITS: Final = httpx2.Limits(
+    max_connections=100, max_keepalive_connections=20, keepalive_expiry=IDLE_MAX_S
+)
 FORBIDDEN_HEADER: Final = "a header has a line break or another character that HTTP forbids"
 
 Check: TypeAlias = Callable[[httpx2.Request], Awaitable[Sequence[str] | None]]
@@ -182,7 +186,7 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
                 self._transports[key] = httpx2.AsyncHTTPTransport(
                     verify=trust(is_tls=is_tls),
                     proxy=proxy,
-                    limits=httpx2.Limits(keepalive_expiry=IDLE_MAX_S),
+                    limits=_LIMITS,
                 )
         return self._transports[key]
 

@@ -45,6 +45,32 @@ def test_connection_without_tls_needs_no_certificates_and_trusts_nobody(
         trust(is_tls=True)
 
 
+async def test_requests_at_once_share_a_hundred_connections() -> None:
+    """Each had one of its own, which stayed open."""
+    opened: list[asyncio.StreamWriter] = []
+    full = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        opened.append(writer)
+        if len(opened) == 100:
+            full.set()
+        while await reader.read(65_536):
+            await full.wait()
+            writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+
+    async def allow(_request: httpx2.Request) -> Sequence[str] | None:
+        return None
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, backlog=200)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with server, httpx2.AsyncClient(transport=CheckedTransport(allow), timeout=60) as client:
+        await asyncio.gather(*(client.get(url) for _ in range(150)))
+        for writer in opened:
+            writer.close()
+
+    assert len(opened) == 100
+
+
 async def test_connection_is_not_used_again_when_its_server_may_be_closing_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
