@@ -19,13 +19,15 @@ from agent_cli.core.message_queue import keep_unsent, unsent
 from agent_cli.repl import Look
 from agent_cli.repl.dialogue import Choice
 from agent_cli.repl.live.start import LiveShells, StartupQueue
-from tests.repl.live.test_screen import CTRL_C, ESCAPE, UP, Live, live
+from tests.repl.live.test_screen import ALT_ENTER, CTRL_C, ESCAPE, UP, Live, live
 from tests.repl.scripted_app import Application, Permissions
+from tests.repl.test_repl import CTRL_D, CTRL_J, sent
+from tests.tables import each_row
 
 
 @asynccontextmanager
 async def session(
-    tmp_path: Path, *typed_before: str, app: Application | None = None
+    tmp_path: Path, *typed_before: str, app: Application | None = None, look: Look | None = None
 ) -> AsyncGenerator[Live]:
     """Run a session; *typed_before* is typed before it starts."""
     waiting = StartupQueue()
@@ -33,7 +35,7 @@ async def session(
         waiting.submit(line, follow_up=False)
     app = app or Application()
     try:
-        async with live(tmp_path) as it, LiveShells(it.screen, waiting, Look()).open(app):
+        async with live(tmp_path) as it, LiveShells(it.screen, waiting, look or Look()).open(app):
             yield it
     finally:
         app.launcher.close()
@@ -50,6 +52,100 @@ async def accepts_answers(it: Live) -> None:
         return question is not None and question.open and question.is_ripe
 
     await it.until(does_accept)
+
+
+async def shown(it: Live, text: str) -> None:
+    """Wait until *text* is in the rows."""
+    await it.until(lambda: text in "\n".join(it.rows))
+
+
+async def test_prompt_is_sent_without_outer_whitespace_and_a_blank_line_is_ignored(
+    tmp_path: Path,
+) -> None:
+    """S1-02."""
+    async with session(tmp_path) as it:
+        it.type("   \r  hello  \r")
+        await shown(it, "You said 'hello'")
+
+    assert sent() == ["hello"]
+
+
+async def test_alt_enter_ctrl_j_and_backslash_insert_a_newline(tmp_path: Path) -> None:
+    """C28: Enter then sends all the lines."""
+    async with session(tmp_path) as it:
+        it.type(f"one{ALT_ENTER}two{CTRL_J}three\\\rfour\r")
+        await shown(it, "You said")
+
+    assert sent() == ["one\ntwo\nthree\nfour"]
+
+
+@each_row("words", ["exit\r", "quit\r", "/exit\r", CTRL_D, "  exit \r"])
+async def test_exit_words_and_end_of_input_end_the_session(tmp_path: Path, words: str) -> None:
+    """S1c-9: tests/repl/test_repl.py shows how the program ends then."""
+    async with session(tmp_path) as it:
+        it.type(words)
+        await it.until(lambda: not it.screen.app.is_running)
+
+
+@each_row("is_shown", [False, True])
+async def test_thinking_is_shown_only_on_request(tmp_path: Path, *, is_shown: bool) -> None:
+    """S4-21: off by default; if on, it is a separate line."""
+    look = Look(show_thinking=True) if is_shown else Look()
+    async with session(tmp_path, look=look) as it:
+        it.type("think\r")
+        await shown(it, "The answer.")
+
+        rows = "\n".join(it.rows)
+        assert ("private" in rows) == is_shown
+        assert ("a private thought\n\nThe answer." in rows) == is_shown
+
+
+async def test_follow_up_message_waits_until_the_run_would_end(tmp_path: Path) -> None:
+    """S0-60: Alt-Enter; it is sent after steering messages, even if typed before them."""
+    async with session(tmp_path) as it:
+        it.type("gated 1\r")
+        await shown(it, "piece 0")
+        it.type(f"later{ALT_ENTER}")
+        await shown(it, "  when done: later")
+        it.type("sooner\r")
+        await shown(it, "  after this step: sooner")
+        Path("gate-0").touch()
+        await shown(it, "You said 'later'")
+
+    assert sent() == ["gated 1", "sooner", "later"]
+
+
+async def test_queued_message_taken_back_is_not_sent(tmp_path: Path) -> None:
+    """Arrow-up puts it into the input; unless submitted again, it has no effect."""
+    async with session(tmp_path) as it:
+        it.type("gated 1\r")
+        await shown(it, "piece 0")
+        it.type("one\rtwo\r")
+        await shown(it, "  after this step: two")
+        it.type(UP)
+        await shown(it, "\nyou> two")
+        Path("gate-0").touch()
+        await shown(it, "You said 'one'")
+        await shown(it, "\nyou> two")
+
+    assert sent() == ["gated 1", "one"]
+
+
+@pytest.mark.parametrize("key", [CTRL_C, ESCAPE])
+async def test_stopped_run_returns_queued_messages_to_the_input(tmp_path: Path, key: str) -> None:
+    """C18: Esc as well as Ctrl-C; nothing typed is lost, and nothing is sent unasked."""
+    async with session(tmp_path) as it:
+        it.type("forever\r")
+        await shown(it, "working on it")
+        it.type("for later\r")
+        await shown(it, "  after this step: for later")
+        it.type("a draft")
+        await shown(it, "\nyou> a draft")
+        it.type(key)
+        await shown(it, "interrupted")
+        await shown(it, "you> for later\n     a draft")
+
+    assert sent() == ["forever"]
 
 
 async def test_lines_typed_before_the_session_exists_are_handled_in_order(tmp_path: Path) -> None:
