@@ -8,6 +8,7 @@ import pytest
 
 from agent_cli.batch.tasks import read_tasks
 from agent_cli.contracts.errors import UsageError
+from tests.tables import each_row
 
 GOOD = {"id": "a", "prompt": "go"}
 
@@ -63,7 +64,7 @@ def test_byte_order_mark_is_no_part_of_the_first_task(tmp_path: Path) -> None:
     assert [task.id for task in read_tasks(file)] == ["a"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "sentence"),
     [
         ("{", "not JSON: "),
@@ -115,7 +116,7 @@ def test_first_ten_faults_of_the_task_file_are_reported_together(tmp_path: Path)
     assert (len(lines), lines[-1]) == (11, "and 3 lines more are wrong")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content", "sentence"),
     [(None, "cannot be read: No such file"), (b"\xff", "is not UTF-8"), (b"\n", "holds no task")],
 )

@@ -6,6 +6,7 @@ import pytest
 from pydantic import Field
 
 from agent_cli import AgentCliError, CancelToken, Tool, ToolContext, ToolError, check_input, tool
+from tests.tables import each_row
 
 
 async def pay(
@@ -46,7 +47,7 @@ async def test_signature_is_the_schema_and_the_docstring_the_description() -> No
     assert await run(made, {"amount": 2.5, "to": "me"}) == "paid 2.5 to me"
 
 
-@pytest.mark.parametrize("given", [{}, {"amount": 0}, {"amount": 1, "other": 2}, {"amount": "x"}])
+@each_row("given", [{}, {"amount": 0}, {"amount": 1, "other": 2}, {"amount": "x"}])
 async def test_input_that_does_not_fit_the_signature_reaches_no_function(
     given: dict[str, object],
 ) -> None:

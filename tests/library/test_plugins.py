@@ -22,9 +22,10 @@ from agent_cli import (
 )
 from tests.library.test_session import at, told
 from tests.messages_api import reply, serve_in_thread, tool_use
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize("names", [("greeter", "greeter"), ("todo",)], ids=str)
+@each_row("names", [("greeter", "greeter"), ("todo",)])
 async def test_name_of_a_plugin_that_is_taken_is_an_error(names: Sequence[str]) -> None:
     """The second one was left out, and a notice that nobody read said so."""
     plugins = [Plugin(name=name) for name in names]

@@ -68,6 +68,7 @@ from tests.messages_api import (
     serve_in_thread,
     tool_use,
 )
+from tests.tables import each_row
 from tests.waiting import until
 
 SAID = (UserMessage, AssistantMessage)
@@ -543,7 +544,7 @@ async def test_session_that_is_open_elsewhere_is_refused_and_can_be_forked() -> 
     assert "go" in str(api.requests[1].body["messages"])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("options", "failure", "sentence"),
     [
         ({"resume": "nowhere"}, SessionNotFound, "nowhere"),
@@ -630,7 +631,7 @@ def test_value_in_place_of_a_session_or_its_options_is_one_sentence() -> None:
             door()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "options", "stop_reason"),
     [
         (error(404, "not_found_error", "model: nothing-1"), {"model": "nothing-1"}, "error"),
@@ -700,7 +701,7 @@ async def test_limit_of_cost_changes_in_an_open_session() -> None:
             assert (first.text, session.max_cost_usd) == ("one", 0)
 
 
-@pytest.mark.parametrize("required", [True, False])
+@each_row("required", [True, False])
 async def test_mcp_server_that_fails_is_named_and_ends_the_prompt_only_if_required(
     *, required: bool
 ) -> None:
@@ -859,7 +860,7 @@ async def test_mode_that_does_not_exist_is_refused_at_once() -> None:
             assert session.permission_mode == "plan"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("field", "value", "told_as"),
     [
         ("mode", "acceptEdits", "agent bell: mode must be one of"),

@@ -5,6 +5,7 @@ from pydantic import BaseModel
 
 from agent_cli.contracts.errors import AgentCliError, PluginError
 from agent_cli.plugins.api import Plugin, PluginState
+from tests.tables import each_row
 
 
 class State(BaseModel):
@@ -17,7 +18,7 @@ def test_state_of_another_plugin_is_refused() -> None:
         Plugin(name="mail", state=PluginState("skills", State))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("field", "value", "told"),
     [
         ("name", 7, "name of the plugin 7 must be str, not int"),

@@ -9,6 +9,7 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.plugins.ask_user import Option, Question, ask_user, present_plan
 from tests.fakes import calls, says, tool_use
 from tests.plugins.contributing import Contributing, tool_results
+from tests.tables import each_row
 
 OPTIONS: Json = [{"label": "SQLite", "description": "one file"}, {"label": "Postgres"}]
 CHOICES = [Option(label="SQLite", description="one file"), Option(label="Postgres")]
@@ -60,7 +61,7 @@ async def test_each_question_stands_above_its_answer() -> None:
     assert [each.multi_select for each in person.asked] == [False, True, True]
 
 
-@pytest.mark.parametrize("length", [40_000, 40_001])
+@each_row("length", [40_000, 40_001])
 async def test_plan_is_presented_up_to_the_length_that_a_person_may_read(length: int) -> None:
     """The model reads the limit, and shortens the plan."""
     person, result = await called("present_plan", {"plan": "p" * length})

@@ -40,6 +40,7 @@ from tests.fakes import (
 from tests.installed_plugins import install_plugin
 from tests.messages_api import reply, serve_in_thread
 from tests.plugins.contributing import PATIENCE_S, Contributing, tool_results
+from tests.tables import each_row
 from tests.waiting import StoppedClock
 
 CHANGED = "[agent-cli: plugin {} says from now on, in place of what it said before:]\n\n"
@@ -447,7 +448,7 @@ async def test_text_without_words_of_a_plugin_is_not_sent() -> None:
     assert users(run.agent.state.messages) == ["hi", "found", "found"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("add", "told"),
     [
         (lambda ctx: ctx.add_context(None), "a text it added cannot be of type NoneType"),
@@ -633,7 +634,7 @@ async def test_failed_plugin_watch_is_a_warning_and_others_end_with_the_program(
     assert warnings == ["plugin 'a' stopped watching: ValueError: no bell"]
 
 
-@pytest.mark.parametrize("name", ["a", "b"])
+@each_row("name", ["a", "b"])
 async def test_disabled_plugin_is_not_loaded(name: str) -> None:
     """`plugins.disabled` names shipped and installed ones alike."""
     plugins = Plugins(

@@ -17,6 +17,7 @@ from tests.e2e.program import agent_cli
 from tests.fakes import MODEL, ScriptedModel, says
 from tests.messages_api import reply, serve_in_thread
 from tests.messages_api.script import Payload
+from tests.tables import each_row
 
 TERSE = "---\nname: Terse\ndescription: few words\n---\nUse three words at most.\n"
 KIND = "---\ndescription: friendly\nkeep-coding-instructions: true\n---\nBe kind.\n"
@@ -146,7 +147,7 @@ def fail(text: str) -> None:
     raise AssertionError(text)
 
 
-@pytest.mark.parametrize("text", ["", "---\nname: x\n---\n", "x" * 300_000])
+@each_row("text", ["", "---\nname: x\n---\n", "x" * 300_000])
 def test_empty_or_oversized_output_style_is_reported(text: str) -> None:
     """A style of 300 KB is implausible."""
     style(paths.config_dir(), "broken", text)

@@ -3,14 +3,13 @@
 import re
 from collections.abc import Sequence
 
-import pytest
-
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.core.conversation import Conversation
 from agent_cli.plugins.recall import recall
 from tests.fakes import calls, says, tool_use
 from tests.plugins.contributing import Contributing, tool_results
+from tests.tables import each_row
 
 
 def compacted() -> Conversation:
@@ -102,7 +101,7 @@ async def recalled_of(conversation: Conversation, given: Json) -> str:
     return result
 
 
-@pytest.mark.parametrize(("entries", "older"), [(20, 0), (21, 1)])
+@each_row(("entries", "older"), [(20, 0), (21, 1)])
 async def test_recall_lists_the_newest_entries_and_counts_the_others(
     entries: int, older: int
 ) -> None:
@@ -115,7 +114,7 @@ async def test_recall_lists_the_newest_entries_and_counts_the_others(
     assert lines[:-20] == told
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "after", "shown"),
     [
         (160, 157, f"{'b' * 160}red{'a' * 157}"),
@@ -135,7 +134,7 @@ async def test_recall_cuts_a_long_line_that_matches_an_expression() -> None:
     assert found == f"[1] user: {'x' * 320}"
 
 
-@pytest.mark.parametrize("field", ["words", "regex"])
+@each_row("field", ["words", "regex"])
 async def test_recall_refuses_a_question_longer_than_any_memory_of_words(field: str) -> None:
     refused = await recalled_of(saying("one"), {field: "y" * 501})
     answered = await recalled_of(saying("one"), {field: "y" * 500})

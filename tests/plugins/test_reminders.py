@@ -6,8 +6,6 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 
-import pytest
-
 from agent_cli.contracts.errors import AgentCliError, ModelError
 from agent_cli.contracts.events import AgentEnd, AgentStart, MessageEnd, ToolExecutionEnd
 from agent_cli.contracts.timeline import Json
@@ -18,6 +16,7 @@ from agent_cli.plugins.reminders import WAITING, PendingReminders, Reminder, rem
 from agent_cli.plugins.states import PluginStates
 from tests.fakes import Gate, Step, calls, returns, says, stream_of, tool, tool_use
 from tests.plugins.contributing import PATIENCE_S, Contributing, tool_results
+from tests.tables import each_row
 from tests.waiting import StoppedClock
 
 START_MS = 1_800_000_000_000
@@ -264,9 +263,7 @@ async def test_reminder_can_be_set_for_a_time_of_day() -> None:
     assert tool_results(run)[0].startswith("Reminder set for 20")
 
 
-@pytest.mark.parametrize(
-    "at", ["0001-01-01T00:00:00", "0001-12-31T23:59:59Z", "0002-01-01", "1969-12-31"]
-)
+@each_row("at", ["0001-01-01T00:00:00", "0001-12-31T23:59:59Z", "0002-01-01", "1969-12-31"])
 async def test_reminder_for_a_time_in_the_past_is_due_now(at: str) -> None:
     run = with_reminders(Clock(), remind({"at": at, "text": "late"}), says("set"), says("done"))
     await run.prompt()
@@ -274,7 +271,7 @@ async def test_reminder_for_a_time_in_the_past_is_due_now(at: str) -> None:
     assert tool_results(run)[0].startswith("Reminder set for 20")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "fault"),
     [
         ({"text": "x"}, "give either after_s or at"),
@@ -300,7 +297,7 @@ async def test_invalid_remind_call_is_an_error_for_the_model(given: Json, fault:
     assert waiting(run.agent.conversation) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "given",
     [
         {"text": "x" * 2_000, "after_s": 1},

@@ -13,6 +13,7 @@ from agent_cli.plugins.api import Plugin, PluginContext, PluginState
 from agent_cli.plugins.states import ENTRY, PluginStates
 from tests.fakes import calls, does, notices, says, tool, tool_use
 from tests.plugins.contributing import Contributing, tool_results
+from tests.tables import each_row
 
 
 class Notes(BaseModel):
@@ -179,7 +180,7 @@ def boom(_old: dict[str, Json], _version: int) -> dict[str, Json]:
     raise LookupError("no such key")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "why"),
     [
         (PluginState("notes", Notes, version=2), "cannot read its state of another version"),

@@ -12,6 +12,7 @@ from agent_cli.plugins.states import ENTRY
 from agent_cli.plugins.todo import TodoItem, todo, todo_list
 from tests.fakes import calls, says, tool_use
 from tests.plugins.contributing import Contributing, tool_results
+from tests.tables import each_row
 
 STEPS: list[Json] = [
     {"content": "Read the code", "status": "completed"},
@@ -111,7 +112,7 @@ async def test_compacted_todo_list_is_sent_again_once() -> None:
     assert str(run.model.sent()).count(repr(TOLD)[1:-1]) == 1
 
 
-@pytest.mark.parametrize("steps", [[], STEPS[:1]])
+@each_row("steps", [[], STEPS[:1]])
 async def test_todo_list_without_open_steps_is_not_sent_again(steps: list[Json]) -> None:
     """A finished list needs no tokens in the next request."""
     run = await with_a_list("one", steps=steps)

@@ -2,8 +2,6 @@
 
 from typing import cast
 
-import pytest
-
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool, check_input
 from agent_cli.core.conversation import Conversation
@@ -13,6 +11,7 @@ from agent_cli.plugins.ask_user import Person, ask_user, present_plan
 from agent_cli.plugins.reminders import reminders
 from agent_cli.plugins.todo import todo
 from tests.plugins.test_recall import matching
+from tests.tables import each_row
 from tests.tool_traits import traits
 
 ASKED: dict[str, Json] = {"question": "Which?", "options": [{"label": "a"}, {"label": "b"}]}
@@ -23,7 +22,7 @@ def _only(plugin: Plugin) -> Tool:
     return tool
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "given", "shown"),
     [
         ("remind", {"text": "check the oven", "after_s": 60}, "check the oven"),

@@ -11,6 +11,7 @@ from agent_cli.repl.own_commands import needs_terminal
 from tests.e2e.program import processes_with
 from tests.repl.terminal import SCRIPTED, NewTerminal, Terminal
 from tests.repl.test_repl import sent
+from tests.tables import each_row
 from tests.waiting import wait_until
 
 CTRL_C, CTRL_Z = "\x03", "\x1a"
@@ -33,7 +34,7 @@ for line in sys.stdin:
 """
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         "vim",
@@ -57,7 +58,7 @@ def test_full_screen_program_is_detected_by_its_command(command: str) -> None:
     assert needs_terminal(command, {"EDITOR": "/opt/my-editor --wait"})
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         "ls",

@@ -4,13 +4,12 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import pytest
-
 from agent_cli.contracts.dialogs import PlanApproved, PlanRefused
 from agent_cli.contracts.errors import UsageError
 from agent_cli.plugins.ask_user import Option, Question
 from agent_cli.repl.dialogue import Choice, chosen
 from agent_cli.repl.model_dialogs import ModelQuestions
+from tests.tables import each_row
 
 DATABASE = Question(
     question="Which database?",
@@ -163,7 +162,7 @@ FEATURES = Question(
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("typed", "answer"),
     [
         (("1", "3", "done"), "Login, Export"),

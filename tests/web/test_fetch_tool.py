@@ -23,6 +23,7 @@ from agent_cli.repl.approval.answers import rule_in_words
 from agent_cli.repl.approval.call_rows import titled
 from agent_cli.web import pages, web_fetch_tool, web_search_tool
 from agent_cli.web.pages import BYTES_MAX, PageRequests
+from tests.tables import each_row
 from tests.tool_traits import traits
 from tests.web.https_server import Answer, Web, serve_web
 
@@ -144,7 +145,7 @@ async def test_redirect_to_another_name_of_the_server_is_not_followed_past_a_rul
     assert web.requests == [(DOCS, "/a")]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "addresses",
     [
         ["127.0.0.1"],
@@ -165,7 +166,7 @@ async def test_name_of_an_internal_server_is_not_read(web: Web, addresses: list[
     assert web.requests == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         "https://127.0.0.1/",
@@ -192,7 +193,7 @@ async def test_internal_address_is_not_read_in_any_form(url: str) -> None:
         await tool.foresee(check_input(tool, {"url": url}), ToolContext(), {})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "fault"),
     [
         ("", "is not the address of a page"),
@@ -249,7 +250,7 @@ async def test_server_that_cannot_be_reached_is_named_with_the_proxy_on_the_way(
         )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "said"),
     [
         (Answer(status=404), "answered 404"),
@@ -265,7 +266,7 @@ async def test_page_without_text_is_told(web: Web, answer: Answer, said: str) ->
         await fetch(tool_for(web), f"https://{DOCS}/")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "text"),
     [
         (Answer("é".encode("latin-1"), "text/plain; charset=latin-1"), "é"),

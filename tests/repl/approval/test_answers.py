@@ -5,8 +5,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from agent_cli.core.attempts import STOPPED_TRYING
 from agent_cli.core.declining import (
     CHANGE_PLAN,
@@ -17,11 +15,12 @@ from agent_cli.core.declining import (
     unwanted_because,
 )
 from agent_cli.repl.approval.answers import failure, rule_in_words
+from tests.tables import each_row
 
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "shown"),
     [
         (UNWANTED, ("not run", "you said no")),

@@ -21,6 +21,7 @@ from agent_cli.repl.approval.ask import Approvals
 from agent_cli.repl.dialogue import Choice, chosen
 from agent_cli.terminal.writer import Style
 from tests.fakes import returns, tool
+from tests.tables import each_row
 from tests.waiting import until
 
 TOUCH = ToolCall("t1", "bash", {"command": "touch made"}, "commands can change anything")
@@ -242,7 +243,7 @@ async def test_call_is_not_asked_about_if_the_dialog_before_stored_a_rule_that_a
     assert (it.person.asked, it.screen.text) == ([], "")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "decision"),
     [
         ("y", Approved()),
@@ -270,9 +271,7 @@ async def test_approval_answer_is_yes_no_or_a_comment(
     assert it.permissions == Permissions()
 
 
-@pytest.mark.parametrize(
-    "typed", ["/diff", "/mode yolo", "!git diff", "/team:fix_2 it", "/mcp__docs__greet"]
-)
+@each_row("typed", ["/diff", "/mode yolo", "!git diff", "/team:fix_2 it", "/mcp__docs__greet"])
 async def test_slash_or_shell_command_is_not_taken_as_a_comment(typed: str) -> None:
     """Typing /diff first is not a refusal; a comment may begin with a path."""
     it = Dialogue(typed, "/etc/hosts is not ours")
@@ -298,7 +297,7 @@ async def test_only_answers_that_apply_to_the_call_are_offered() -> None:
     assert it.person.asked == [("allow? ", ["y = Yes", "n = No", "decline and tell the model why"])]
 
 
-@pytest.mark.parametrize("typed", ["y session", "Yes  Project"])
+@each_row("typed", ["y session", "Yes  Project"])
 async def test_answer_that_is_not_offered_here_declines_nothing(typed: str) -> None:
     """The user said yes; as words to the model, it was a no."""
     it = Dialogue(typed, "y")
@@ -406,7 +405,7 @@ async def test_command_is_explained_part_by_part_and_asked_about_again() -> None
     assert it.screen.text.endswith("Part by part\n    touch  does it\n    made   does it\n")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answers", "decisions"),
     [
         (["n"], [REFUSED] * 3),
@@ -429,7 +428,7 @@ async def test_typing_a_number_decides_one_call_and_asks_about_the_rest(
     assert await Dialogue(*answers).decide(TOUCH, MOVE, NOTE) == decisions
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answers", "recorded"),
     [
         (["1", "y", "n"], {TOUCH.id: Approved()}),
@@ -528,7 +527,7 @@ async def test_edited_input_is_shown_before_it_runs() -> None:
     assert "e = Change the command first" in it.person.asked[0][1]
 
 
-@pytest.mark.parametrize("saved", ["touch made\n", "touch made", "", " \n"])
+@each_row("saved", ["touch made\n", "touch made", "", " \n"])
 async def test_unchanged_or_emptied_input_repeats_the_question(saved: str) -> None:
     """Leaving the editor is no answer."""
     it = Dialogue("e", "y")
@@ -538,7 +537,7 @@ async def test_unchanged_or_emptied_input_repeats_the_question(saved: str) -> No
     assert it.screen.text.endswith("nothing was changed\n")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "opened", "saved", "runs"),
     [
         ({"path": "a", "content": "x\n"}, ("x\n", ".txt"), "y\n", {"path": "a", "content": "y\n"}),
@@ -562,7 +561,7 @@ async def test_editor_opens_file_content_as_text_and_other_input_as_json(
     assert it.opened == opened
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("saved", "told"),
     [
         ('{"path": ', "not run: what you saved is not valid JSON"),

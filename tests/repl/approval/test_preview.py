@@ -14,9 +14,10 @@ from agent_cli.repl.approval.preview import BETWEEN, Row, changes_of, folded, va
 from agent_cli.repl.markdown.styles import cells
 from agent_cli.terminal.writer import Style
 from tests.fakes import returns, tool
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "shown"),
     [
         (
@@ -105,7 +106,7 @@ def test_long_line_uses_the_rows_that_short_lines_leave_free() -> None:
     assert len(shown[1].text) == 10 * 40
 
 
-@pytest.mark.parametrize("text", ["漢" * 100, "\t" * 50], ids=["wide", "tabs"])
+@each_row("text", ["漢" * 100, "\t" * 50], ids=["wide", "tabs"])
 def test_line_length_is_counted_in_screen_cells(text: str) -> None:
     """Wide characters take two cells, tabs up to four, and truncated rows fit."""
     assert folded([Row(text)], rows_max=5, columns=40) == (Row(text),)
@@ -161,7 +162,7 @@ def test_folded_change_shows_no_added_line_without_the_removed_one_before_it() -
         assert len(shown) <= rows_max + 2
 
 
-@pytest.mark.parametrize("rows_max", [3, 4, 5, 6, 7])
+@each_row("rows_max", [3, 4, 5, 6, 7])
 def test_small_change_is_shown_before_the_lines_around_it(rows_max: int) -> None:
     """On a low terminal the only changed line was hidden, and three equal ones were shown."""
     change = (Row("− old", "removed"), Row("+ new", "added"))

@@ -16,6 +16,7 @@ from agent_cli.repl.approval.proposed_file import proposed_file
 from agent_cli.terminal.planned_change import PlannedChange
 from agent_cli_tools import builtin_tools
 from tests.fakes import returns, tool
+from tests.tables import each_row
 from tests.tools.calling import Tools, tools_in
 
 
@@ -96,7 +97,7 @@ async def test_several_edits_stay_several_short_ones(tools: Tools) -> None:
     assert await _run(tools, call, given) == expected.encode()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "pair", "saved"),
     [
         ("a\r\nb\r\nc\r\n", ("b", "B"), "a\r\nB!\r\nmore\r\nc\r\n"),
@@ -139,7 +140,7 @@ async def test_more_changes_than_an_edit_may_have_become_fewer(tools: Tools) -> 
     assert await _run(tools, call, given) == saved.encode()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "content", "opened", "saved", "left"),
     [
         (None, "a\n", "a\n", "b\n", "b\n"),
@@ -156,6 +157,7 @@ async def test_a_write_leaves_exactly_the_saved_text(
     tools: Tools, before: str | None, content: str, opened: str, saved: str, left: str
 ) -> None:
     """What editors change by themselves does not count: a final newline, all line ends."""
+    (tools.root / "a.md").unlink(missing_ok=True)
     if before is not None:
         (tools.root / "a.md").write_bytes(before.encode())
         await tools.text("read", path="a.md")
@@ -167,7 +169,7 @@ async def test_a_write_leaves_exactly_the_saved_text(
     assert await _run(tools, call, given) == left.encode()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "call", "saved"),
     [
         ("a\nb\n", _edit("a.txt", ("b", "B")), "a\nB\n"),
@@ -185,7 +187,7 @@ async def test_a_file_that_the_user_leaves_as_it_is_changes_nothing(
     assert (await _changed(tools, call, _as(saved)))[0] is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("saved", "told"),
     [
         ("a\nb\n", "not run: what you saved is a.txt as it is; say no to leave it so"),
@@ -265,7 +267,7 @@ async def test_diff_stands_for_no_input_that_may_ask_for_more(
 NOTEBOOK = '{"nbformat": 4, "cells": [{"cell_type": "code", "source": ["x"], "outputs": []}]}'
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "content", "call", "part"),
     [
         ("a.ipynb", NOTEBOOK.encode(), _edit("a.ipynb", ("x", "y")), "input"),
@@ -283,6 +285,7 @@ async def test_what_is_no_text_of_a_file_opens_as_before(
     tools: Tools, name: str, content: bytes | None, call: ToolCall, part: str
 ) -> None:
     """Cells of a notebook, bytes that are no UTF-8, calls that fail or write no file."""
+    (tools.root / name).unlink(missing_ok=True)
     if content is not None:
         (tools.root / name).write_bytes(content)
 

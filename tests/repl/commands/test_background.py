@@ -28,6 +28,7 @@ from agent_cli.terminal.writer import Writer
 from tests.fakes import calls, says, scripted_agent, tool_use
 from tests.repl.conversation import Nobody, said
 from tests.repl.scripted_app import Application, kept
+from tests.tables import each_row
 
 
 def test_agents_command_lists_subagents_with_their_state() -> None:
@@ -44,7 +45,7 @@ def test_agents_command_lists_subagents_with_their_state() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("earlier", "row"),
     [
         ((), "no agents yet"),
@@ -90,7 +91,7 @@ def test_agents_stop_stops_a_running_subagent() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "words"),
     [
         ("/agents 3", "there is no agent 3; /agents lists them"),
@@ -196,7 +197,7 @@ def test_jobs_stop_ends_one_job_or_all() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("typed", "check"),
     [
         ("""--check "grep -q 'done'" x""", "grep -q 'done'"),
@@ -211,7 +212,7 @@ def test_check_of_a_goal_keeps_the_quotes_within_its_quotes(typed: str, check: s
     assert goal_of(typed) == Goal(text="x", check=check)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("typed", "words"),
     [
         (
@@ -230,7 +231,7 @@ def test_option_of_a_goal_without_a_value_that_fits_says_what_fits(typed: str, w
         goal_of(typed)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "words"),
     [
         ("/jobs 3", "there is no job 3; /jobs lists them"),

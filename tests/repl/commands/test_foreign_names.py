@@ -7,18 +7,19 @@ from agent_cli.contracts.foreign_names import FOREIGN_SLASH_COMMANDS
 from agent_cli.repl.commands.registry import COMMANDS, find_command
 from tests.repl.conversation import said
 from tests.repl.scripted_app import Application
+from tests.tables import each_row
 
 ALIASES = {name: each.ours for name, each in FOREIGN_SLASH_COMMANDS.items() if each.ours}
 
 
-@pytest.mark.parametrize("name", ALIASES)
+@each_row("name", ALIASES)
 def test_command_that_means_the_same_works(name: str) -> None:
     assert find_command(f"/{name}", Application()) == find_command(
         f"/{ALIASES[name]}", Application()
     )
 
 
-@pytest.mark.parametrize("name", sorted(set(FOREIGN_SLASH_COMMANDS) - set(ALIASES)))
+@each_row("name", sorted(set(FOREIGN_SLASH_COMMANDS) - set(ALIASES)))
 def test_command_without_a_counterpart_names_ours(name: str) -> None:
     """It is neither guessed at nor sent to the model."""
     foreign = FOREIGN_SLASH_COMMANDS[name]

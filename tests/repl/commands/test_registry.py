@@ -14,6 +14,7 @@ from agent_cli.terminal.views import drawn_text
 from agent_cli.version import __version__
 from tests.repl.conversation import Nobody, converse, said
 from tests.repl.scripted_app import Application
+from tests.tables import each_row
 
 LEVELS = "off, minimal, low, medium, high, xhigh"
 
@@ -75,7 +76,7 @@ def test_help_cuts_no_sentence_into_two_branches() -> None:
     assert [line for line in lines if not line.endswith(".") and ": " not in line] == []
 
 
-@pytest.mark.parametrize("line", ["/model --help", "/model -h", "/undo --help", "/und -h"])
+@each_row("line", ["/model --help", "/model -h", "/undo --help", "/und -h"])
 def test_option_for_help_describes_a_built_in_command(line: str) -> None:
     """`/model --help` made `--help` the model; no command takes it for its argument."""
     name = "model" if "model" in line else "undo"
@@ -126,7 +127,7 @@ def test_unambiguous_prefix_of_a_command_is_enough() -> None:
     assert shown[-1] == "unknown command /un; did you mean /uncompact?"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "shown"),
     [
         ("/compact the plan", "compacted 4 messages: about 9,000 → 1,000 tokens"),

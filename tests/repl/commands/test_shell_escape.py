@@ -13,6 +13,7 @@ from agent_cli.contracts.errors import Aborted, UsageError
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.repl.own_commands import OwnCommands, user_shell
 from agent_cli.terminal.writer import Writer
+from tests.tables import each_row
 from tests.waiting import is_alive
 
 
@@ -146,7 +147,7 @@ async def test_command_in_a_workspace_that_is_gone_says_so(tmp_path: Path) -> No
         )
 
 
-@pytest.mark.parametrize("command", ["echo a\0b", f"echo {'x' * 3_000_000}"], ids=["nul", "long"])
+@each_row("command", ["echo a\0b", f"echo {'x' * 3_000_000}"], ids=["nul", "long"])
 async def test_command_that_no_shell_accepts_is_a_usage_error(command: str) -> None:
     """A pasted NUL, or megabytes: this used to be a traceback in the log."""
     commands = OwnCommands(_writer(io.StringIO()))
@@ -180,7 +181,7 @@ async def test_command_runs_in_the_users_own_shell(
     assert screen.getvalue() == "mysh ran: echo hi\n"
 
 
-@pytest.mark.parametrize("shell", ["", "mysh", "/usr/sbin/nologin", "/nowhere/zsh", "/etc/passwd"])
+@each_row("shell", ["", "mysh", "/usr/sbin/nologin", "/nowhere/zsh", "/etc/passwd"])
 def test_unusable_login_shell_is_replaced_by_bin_sh(shell: str) -> None:
     """System accounts have such a shell."""
     assert user_shell({"SHELL": shell}) == "/bin/sh"

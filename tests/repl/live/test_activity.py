@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-import pytest
-
 from agent_cli.contracts import events
 from agent_cli.contracts.agents import AgentInfo
 from agent_cli.contracts.events import AgentEnd, AgentStart
@@ -19,6 +17,7 @@ from agent_cli.contracts.timeline import Usage
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.core.run import Phase
 from agent_cli.repl.live.activity import LONG_S, ActivityLine, Bell, alert
+from tests.tables import each_row
 
 THINKING = events.StateChanged("idle", "thinking")
 
@@ -178,7 +177,7 @@ def test_activity_line_says_that_a_question_waits_for_an_answer() -> None:
     assert run() == "waiting for your answer"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("calls", "agents", "waits"),
     [
         ((), "", True),  # the run has ended with its question
@@ -235,7 +234,7 @@ def test_activity_line_sends_the_terminal_no_sequence_of_a_name() -> None:
         assert run(after_s=1) == "!abc · 1 s"
 
 
-@pytest.mark.parametrize(("took_s", "rings"), [(LONG_S, 0), (LONG_S + 0.1, 1)])
+@each_row(("took_s", "rings"), [(LONG_S, 0), (LONG_S + 0.1, 1)])
 def test_bell_rings_only_after_a_long_run(took_s: float, rings: int) -> None:
     """Longer than ten seconds; each run counts separately."""
     rung: list[str] = []
@@ -283,7 +282,7 @@ def test_bell_rings_for_a_question_in_a_long_run_but_not_at_an_idle_prompt() -> 
 SAID = "\x1b]9;done\x1b\\"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "environment",
     [
         {"TERM_PROGRAM": "iTerm.app"},
@@ -304,7 +303,7 @@ def test_terminal_with_notification_support_gets_a_notification(
     assert alert("done", "off", environment) == ""
 
 
-@pytest.mark.parametrize(
+@each_row(
     "environment", [{}, {"TERM": "xterm-256color"}, {"WT_SESSION": "1"}, {"TERM_PROGRAM": "vscode"}]
 )
 def test_other_terminals_ring_the_bell_unless_notifications_are_configured(

@@ -1,13 +1,12 @@
 """Events shown in live and in sequential display mode."""
 
-import pytest
-
 from agent_cli.contracts import events
 from agent_cli.contracts.events import Event
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.provider import TextDelta, ThinkingDelta
 from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.repl.live.display import StreamingFilter
+from tests.tables import each_row
 
 CALL: Block = {"type": "tool_use", "id": "1", "name": "read", "input": {}}
 
@@ -27,7 +26,7 @@ def test_live_mode_passes_text_through_unchanged() -> None:
     assert through(StreamingFilter("live"), piece) == [piece]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "pieces",
     [
         [],

@@ -1,13 +1,12 @@
 """Rows: their width in cells, and the program's sentences wrapped between words."""
 
-import pytest
-
 from agent_cli.repl.live.paint import cut, row_width, sentence_rows
+from tests.tables import each_row
 
 BOLD, OFF = "\x1b[1m", "\x1b[0m"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("row", "columns", "expected"),
     [
         ("thinking", 8, "thinking"),
@@ -31,7 +30,7 @@ def test_truncated_row_ends_between_characters_with_its_colours_reset(
 ADDRESS = "https://example.com/" + "a" * 40
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "rows"),
     [
         ("one two three four", ["one two", "three four"]),
@@ -53,7 +52,7 @@ def test_sentence_is_wrapped_between_words(text: str, rows: list[str]) -> None:
     assert sentence_rows(text, 10) == rows
 
 
-@pytest.mark.parametrize("columns", [1, 2, 3, 20])
+@each_row("columns", [1, 2, 3, 20])
 def test_each_wrapped_row_has_the_colour_and_fits_the_screen(columns: int) -> None:
     """Even on a tiny terminal, deep indentation must leave space in a row."""
     rows = sentence_rows("        deep in it", columns, "\x1b[2m")

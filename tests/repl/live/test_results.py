@@ -9,6 +9,7 @@ from agent_cli.contracts.tooling import ToolResult
 from agent_cli.contracts.wording import CUT
 from agent_cli.repl.live.paint import Paint
 from agent_cli.repl.live.results import Details, Results, has_failed, outcome_of
+from tests.tables import each_row
 
 DIFF = "@@ -3,3 +3,4 @@\n same\n-old\n+new\n+\x1b[2Jmore\n same\n@@ -40 +41 @@\n-a\n+b"
 
@@ -94,7 +95,7 @@ def test_content_of_a_file_read_by_the_model_is_not_printed() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("details", "outcome"),
     [
         ({"kind": "diff", "diff": "", "added": 2, "removed": 1}, "+2 −1"),
@@ -167,7 +168,7 @@ def test_exit_line_of_a_command_is_left_out_of_its_output() -> None:
     assert results.result(failed, is_error=False, was_asked=True) == ["  no such file"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("output", "shown"),
     [
         ("x" * 30_000, ["  … a longer line: Ctrl-O, /output 1", "  " + "x" * 397 + "…"]),
@@ -241,7 +242,7 @@ def test_diff_widget_has_line_numbers() -> None:
     assert drawn("diff", {"diff": "@@ -7 +7 @@\n-a\n+b"}) == ["     7 −a", "     7 +b"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "row"),
     [
         ({"done": 1, "total": 4}, "█████░░░░░░░░░░░░░░░  25% · 1 of 4"),

@@ -29,6 +29,7 @@ from agent_cli.repl.live.results import Details, Results
 from agent_cli.repl.live.tool_rows import ToolRows
 from agent_cli.repl.live.view import SessionView
 from tests.fakes import calls, returns, says, scripted_agent, tool, tool_use
+from tests.tables import each_row
 
 COLUMNS = 60
 
@@ -303,7 +304,7 @@ def test_calls_of_several_replies_that_only_look_share_a_row_until_something_els
     assert screen.rows == [thought, f"{live} · Ctrl-O", thought, "", "Here."]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("paths", "row"),
     [
         (["a" * 14, "b" * 8, "c" * 10, "d"], f"read {'a' * 14}, {'b' * 8} and 2 more"),
@@ -358,7 +359,7 @@ def test_progress_of_a_running_call_is_shown_below_its_row_until_the_end() -> No
 _LAST = ("  6", "  7", "  8", "  9", "  10")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "lines", "shown"),
     [
         ("6\n7\n8\n9\n10\n", 10, ["  … 5 lines above", *_LAST]),
@@ -499,7 +500,7 @@ def test_long_thinking_wraps_between_words_while_it_streams() -> None:
     assert screen.tail == ["word " * 8]
 
 
-@pytest.mark.parametrize("phase", ["idle", "executing_tools", "responding", "done", "error"])
+@each_row("phase", ["idle", "executing_tools", "responding", "done", "error"])
 def test_thinking_outside_the_thinking_phase_raises_assertion_error(phase: str) -> None:
     """S4-16: the renderer asserts its guard."""
     screen = Screen(show_thinking=True)
@@ -629,7 +630,7 @@ def test_name_of_a_tool_stands_out_in_its_rows() -> None:
     assert "\x1b[1mread\x1b[0m" in "".join(screen.rows)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("code", "outcome"), [(0, "\x1b[2m· 0.0 s\x1b[0m"), (1, "\x1b[31m· exit 1 · 0.0 s\x1b[0m")]
 )
 def test_outcome_of_a_failed_command_is_in_the_colour_of_its_mark(code: int, outcome: str) -> None:

@@ -9,6 +9,7 @@ from pygments.lexers import get_all_lexers  # type: ignore[import-untyped]  # it
 from agent_cli.repl.markdown import THEMES
 from agent_cli.repl.markdown.highlight import Highlighter, highlighter
 from agent_cli.repl.markdown.styles import plain
+from tests.tables import each_row
 
 TOKENS = THEMES["dark"].tokens
 
@@ -34,7 +35,7 @@ def test_multi_line_string_is_highlighted_as_a_string_on_every_line() -> None:
     assert found[4] == [TOKENS["keyword"], TOKENS["number"]]
 
 
-@pytest.mark.parametrize("language", ["c", "js", "ts", "java", "go", "rust", "css"])
+@each_row("language", ["c", "js", "ts", "java", "go", "rust", "css"])
 def test_multi_line_comment_is_highlighted_as_a_comment_on_every_line(language: str) -> None:
     """Most lexers know it as one pattern, which matches no single line."""
     found = styles(language, "/* one", " two", "three */ x")
@@ -54,7 +55,7 @@ def test_copy_of_a_highlighter_does_not_change_the_state_of_the_original() -> No
     assert [style for _, style in code.line("text")] == [TOKENS["string"]]
 
 
-@pytest.mark.parametrize("info", ["", "nonsense-language", "{.x}"])
+@each_row("info", ["", "nonsense-language", "{.x}"])
 def test_code_in_an_unknown_language_has_no_highlighter(info: str) -> None:
     assert highlighter(info, THEMES["dark"]) is None
 
@@ -87,9 +88,7 @@ def check_lexer(language: str) -> None:
         assert plain(code.line(line)) == line, language
 
 
-@pytest.mark.parametrize(
-    "language", ["python", "bash", "json", "yaml", "html+php", "ruby", "markdown"]
-)
+@each_row("language", ["python", "bash", "json", "yaml", "html+php", "ruby", "markdown"])
 def test_highlighting_keeps_every_character(language: str) -> None:
     """Whatever language the fence names; one of each kind of lexer."""
     check_lexer(language)

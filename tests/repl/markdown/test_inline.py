@@ -3,11 +3,10 @@
 import re
 from dataclasses import replace
 
-import pytest
-
 from agent_cli.repl.markdown import THEMES, MarkdownStream, Theme
 from agent_cli.repl.markdown.inline import parse_inline
 from agent_cli.repl.markdown.styles import plain
+from tests.tables import each_row
 
 # Letters for styles, so that a test reads like the text.
 THEME = Theme(strong="S", emphasis="E", strike="X", code="C", url="U")
@@ -25,7 +24,7 @@ def marked(text: str, *, provisional: bool = False) -> str:
     return "".join(f"{{{style}:{found}}}" if style else found for found, style in merged)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("a **b** c", "a {S:b} c"),
@@ -60,7 +59,7 @@ def test_inline_marks_become_styles(text: str, expected: str) -> None:
     assert marked(text) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("a **b", "a {S:b}"),
@@ -86,7 +85,7 @@ def test_entities_are_not_decoded_to_control_characters() -> None:
     assert plain(parse_inline(text, THEME)) == text
 
 
-@pytest.mark.parametrize("text", ["**b** `c` *d* ~~e~~", r"\*a\*", "`` a`b ``"])
+@each_row("text", ["**b** `c` *d* ~~e~~", r"\*a\*", "`` a`b ``"])
 def test_theme_without_styles_keeps_the_marks(text: str) -> None:
     """Nothing else would show the emphasis."""
     assert plain(parse_inline(text, THEMES["none"])) == text
@@ -112,7 +111,7 @@ def test_link_target_is_always_visible() -> None:
     assert linked(text, 400) == [(address, address) for address in addresses]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "address"),
     [
         ("https://a.example/Foo_(bar)", "https://a.example/Foo_(bar)"),
@@ -126,7 +125,7 @@ def test_bare_address_keeps_the_brackets_that_belong_to_it(text: str, address: s
     assert linked(text) == [(address, address)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     ["[a](javascript:alert)", "[a](file:///etc/passwd)", "https://аpple.example", "[a](b c)"],
 )
@@ -145,7 +144,7 @@ def test_wrapped_address_is_a_single_link() -> None:
     assert len(set(re.findall(r"8;id=(\w+)", "".join(tail)))) == 1
 
 
-@pytest.mark.parametrize("target", [" " * 60_000, " \n" * 30_000, "x" * 60_000, "(x)" * 20_000])
+@each_row("target", [" " * 60_000, " \n" * 30_000, "x" * 60_000, "(x)" * 20_000])
 def test_endless_target_of_a_link_takes_no_time(target: str) -> None:
     """Blanks used to take quadratic time: a table cell of them held the screen for minutes."""
     text = f"[a]({target}"

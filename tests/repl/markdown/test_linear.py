@@ -6,13 +6,14 @@ import pytest
 
 from benchmarks.markdown import growth, measure
 from tests.repl.markdown.documents import SINGLES, mixed, single
+from tests.tables import each_row
 
 # A quadratic step takes a hundred times longer for ten times the text; less is machine load.
 GROWTH_MAX = 11
 SLACK = 1.5
 
 
-@pytest.mark.parametrize("width", [40, 80, 200])
+@each_row("width", [40, 80, 200])
 def test_rendering_writes_at_most_four_bytes_per_byte_of_text(width: int) -> None:
     """Frames of 13 deltas, as at 20 frames a second."""
     text = mixed(30_000)

@@ -18,6 +18,7 @@ from tests.repl.markdown.documents import (
 )
 from tests.repl.markdown.painter import text_of
 from tests.repl.markdown.rendering import rendered
+from tests.tables import each_row
 
 
 @pytest.mark.parametrize(
@@ -101,7 +102,7 @@ def test_a_heading_is_styled_by_its_level() -> None:
     assert rows == ["\x1b[1;4;96ma\x1b[m", "", "\x1b[1;96mb\x1b[m", "", "\x1b[1mc\x1b[m"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "rows"),
     [
         ("> [!NOTE]\n> a", ["│ Note", "│ a"]),
@@ -159,7 +160,7 @@ def test_rows_of_many_answers_do_not_depend_on_how_they_are_split() -> None:
         check_chunks(seed)
 
 
-@pytest.mark.parametrize("kind", SINGLES)
+@each_row("kind", SINGLES)
 def test_rows_of_a_long_block_do_not_depend_on_how_it_is_split(kind: str) -> None:
     """Long blocks are finished in parts; their ends depend on the text alone."""
     text, rng = single(kind, 12_000), random.Random(kind)
@@ -184,7 +185,7 @@ def test_no_word_of_many_answers_is_lost() -> None:
         check_words(seed)
 
 
-@pytest.mark.parametrize("kind", SINGLES)
+@each_row("kind", SINGLES)
 def test_no_character_of_a_long_block_is_lost(kind: str) -> None:
     text = single(kind, 9_000)
     kept = re.sub(r"[\W_]", "", text)
@@ -192,7 +193,7 @@ def test_no_character_of_a_long_block_is_lost(kind: str) -> None:
     assert re.sub(r"[\W_]", "", "".join(rendered(text, 50))) == kept
 
 
-@pytest.mark.parametrize("theme", THEME_NAMES)
+@each_row("theme", THEME_NAMES)
 def test_theme_none_writes_no_escapes_and_the_others_only_sgr(theme: ThemeName) -> None:
     """This holds for finished rows and the tail."""
     stream = MarkdownStream(60, THEMES[theme])
@@ -244,7 +245,7 @@ def test_a_paragraph_finished_in_parts_is_wrapped_seamlessly() -> None:
     assert rows == [" ".join(["seven77"] * 5)] * 200
 
 
-@pytest.mark.parametrize("begin", ["", "- ", "> ", "1. **Bold:** `code` and 2 * 3 and "])
+@each_row("begin", ["", "- ", "> ", "1. **Bold:** `code` and 2 * 3 and "])
 def test_long_paragraph_is_finished_while_it_streams(begin: str) -> None:
     """Its beginning does not vanish from a tail of a few rows until the paragraph ends."""
     stream = MarkdownStream(80, THEMES["none"])
@@ -274,7 +275,7 @@ def test_resizing_wraps_only_the_following_rows_to_the_new_width() -> None:
     assert {len(row) for row in after[:-1]} == {23}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "tail"),
     [
         ("some **bold", ["some \x1b[1mbold\x1b[m"]),

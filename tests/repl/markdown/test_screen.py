@@ -9,6 +9,7 @@ from agent_cli.repl.markdown.styles import folded
 from tests.repl.markdown.documents import chunked, deltas, mixed, random_document
 from tests.repl.markdown.painter import Painter, play, text_of
 from tests.repl.markdown.screen import Terminal, printed
+from tests.tables import each_row
 
 
 def on_screen(rows: list[str], width: int) -> list[str]:
@@ -26,7 +27,7 @@ def stream_mixed(size: int, width: int) -> tuple[Terminal, list[str]]:
     return terminal, play(stream, deltas(mixed(size)), terminal.write, width=width)
 
 
-@pytest.mark.parametrize("width", [20, 40, 80, 200])
+@each_row("width", [20, 40, 80, 200])
 def test_scrollback_holds_exactly_the_finished_rows(width: int) -> None:
     """Nothing is lost, repeated or left over from the tail; neither text nor style."""
     terminal, rows = stream_mixed(6_000, width)
@@ -71,7 +72,7 @@ def stream_resized(size: int, before: int, after: int) -> tuple[Terminal, list[s
     return terminal, early, late + finished
 
 
-@pytest.mark.parametrize(("before", "after"), [(40, 80), (80, 200), (80, 40), (200, 80), (40, 20)])
+@each_row(("before", "after"), [(40, 80), (80, 200), (80, 40), (200, 80), (40, 20)])
 def test_resizing_during_an_answer_keeps_finished_rows_unchanged(before: int, after: int) -> None:
     """The rest is wrapped to the new width. The emulator cuts rows where a terminal re-wraps."""
     terminal, early, late = stream_resized(6_000, before, after)

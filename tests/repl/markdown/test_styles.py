@@ -2,10 +2,10 @@
 
 import sys
 
-import pytest
 from prompt_toolkit.utils import get_cwidth
 
 from agent_cli.repl.markdown.styles import cells, folded, is_narrow, wrapped
+from tests.tables import each_row
 
 
 def rows(text: str, width: int, *, breaks_words: bool = False) -> list[str]:
@@ -20,7 +20,7 @@ def test_narrow_characters_take_one_cell() -> None:
     assert len(narrow) > 1_000
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "count"),
     [
         *(("", 0), ("abc", 3), ("日本", 4), ("e\u0301", 1)),
@@ -32,7 +32,7 @@ def test_cells_are_counted_as_in_a_terminal(text: str, count: int) -> None:
     assert cells(text) == count
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("one two three", ["one two", "three"]),
@@ -57,7 +57,7 @@ def test_rows_break_at_blanks_and_between_wide_characters(text: str, expected: l
     assert rows(text, 10) == expected
 
 
-@pytest.mark.parametrize("text", ["x" * 25, "語" * 12 + "x", "ｘ" * 11])
+@each_row("text", ["x" * 25, "語" * 12 + "x", "ｘ" * 11])
 def test_long_words_are_broken_if_breaks_words_is_set(text: str) -> None:
     """The columns of a table need this."""
     found = rows(text, 10, breaks_words=True)
@@ -66,7 +66,7 @@ def test_long_words_are_broken_if_breaks_words_is_set(text: str) -> None:
     assert max(map(cells, found)) <= 10
 
 
-@pytest.mark.parametrize("character", ["x", "\u0440\u0301"])
+@each_row("character", ["x", "\u0440\u0301"])
 def test_endless_word_is_eventually_broken(character: str) -> None:
     """It breaks at a multiple of the width, so that no row of the terminal is half empty."""
     found = rows(character * 5_000, 30)

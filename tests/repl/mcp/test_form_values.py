@@ -6,6 +6,7 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.servers import FieldKind, FormField
 from agent_cli.contracts.timeline import Json
 from agent_cli.repl.mcp.form_dialog import explained, shown_value, value_of
+from tests.tables import each_row
 
 COLOURS = (("r", "Red"), ("g", "Green"), ("b", "b"))
 
@@ -14,7 +15,7 @@ def field(kind: FieldKind, **more: object) -> FormField:
     return FormField(name="it", label="It", kind=kind, **more)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("asked", "typed", "value"),
     [
         (field("text"), " some words ", "some words"),
@@ -41,7 +42,7 @@ def test_typed_text_becomes_a_form_value(asked: FormField, typed: str, value: Js
     assert value_of(asked, typed) == value
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("asked", "typed", "fault"),
     [
         (field("text", required=True), " ", "it is required: text"),

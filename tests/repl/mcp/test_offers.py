@@ -14,6 +14,7 @@ from tests.repl.conversation import converse, said
 from tests.repl.mcp.test_dialogs import Person
 from tests.repl.scripted_app import Application
 from tests.repl.scripted_servers import DAYS, GREET, TODAY, Servers
+from tests.tables import each_row
 
 
 def app_with_prompts() -> Application:
@@ -75,7 +76,7 @@ def test_help_lists_server_prompts_under_their_server() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("typed", "given"),
     [
         ("Anna", {"name": "Anna"}),
@@ -101,7 +102,7 @@ def test_server_prompt_without_arguments_rejects_an_argument() -> None:
 DOT = ServerResource(server="docs", uri="note://today.", name="With a dot")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "uris"),
     [
         ("what is in @docs:note://today?", ["note://today"]),

@@ -10,6 +10,7 @@ from agent_cli.repl.commands import Context
 from agent_cli.repl.commands.mcp import SignIn
 from tests.repl.mcp.test_dialogs import Answer, Person
 from tests.repl.scripted_app import Application
+from tests.tables import each_row
 
 
 @dataclass
@@ -33,7 +34,7 @@ def signing_in(person: Person) -> SignIn:
     return SignIn(Context(Application(), person, person, print, print), "web")
 
 
-@pytest.mark.parametrize("end", [KeyboardInterrupt, EOFError])
+@each_row("end", [KeyboardInterrupt, EOFError])
 async def test_ctrl_c_ends_the_sign_in_without_interrupting_the_event_loop(end: Answer) -> None:
     """A task of the connection shows the page, and must not see an interrupt."""
     with pytest.raises(ExceptionGroup) as raised:

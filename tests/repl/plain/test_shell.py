@@ -2,8 +2,6 @@
 
 import io
 
-import pytest
-
 from agent_cli.contracts import events
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.provider import TextDelta
@@ -13,6 +11,7 @@ from agent_cli.repl.plain.shell import Renderer, SpokenAnswer
 from agent_cli.terminal.writer import Writer
 from tests.repl.plain.test_render import started
 from tests.repl.terminal import Terminal
+from tests.tables import each_row
 
 ANSWER = """# A **title**
 
@@ -52,7 +51,7 @@ SPOKEN = [
 ]
 
 
-@pytest.mark.parametrize("size", [1, 7, 10_000])
+@each_row("size", [1, 7, 10_000])
 def test_spoken_answer_is_whole_lines_with_words_for_marks(size: int) -> None:
     """However it arrives, it has no marks, no drawn lines, no blank lines and no repeated row."""
     spoken = SpokenAnswer()

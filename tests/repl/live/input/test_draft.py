@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 from prompt_toolkit.application import Application, create_app_session
 from prompt_toolkit.filters import Never
 from prompt_toolkit.input import create_pipe_input
@@ -14,6 +13,7 @@ from prompt_toolkit.output import DummyOutput
 
 from agent_cli.repl.live.input import Draft
 from tests.repl.terminal import Terminal
+from tests.tables import each_row
 
 MARK = "[paste #1: 5,000 lines]"
 PASTE = "\n" * 5_000
@@ -58,7 +58,7 @@ async def test_keys_treat_a_paste_mark_as_one_character() -> None:
     assert line.text == f"y{PASTE}"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "letter",
     [
         "e\u0301",
@@ -161,7 +161,7 @@ def test_text_put_back_comes_before_text_typed_meanwhile() -> None:
     assert (line.buffer.text, line.buffer.cursor_position) == ("old\nnew", 7)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("now", "whole"),
     [
         ("draft", "edited"),

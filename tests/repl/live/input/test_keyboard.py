@@ -26,6 +26,7 @@ from agent_cli.repl.live.input.keyboard import (
 from tests.e2e.program import AGENT_CLI, environment
 from tests.fakes import LIMIT_S
 from tests.repl.terminal import Terminal
+from tests.tables import each_row
 
 # A terminal holds back more than this until some of it was read.
 _READABLE_BYTES_MAX = 4_000
@@ -109,7 +110,7 @@ def test_paste_whose_end_comes_in_two_parts_ends_there() -> None:
     assert [(key.key, key.data) for key in keys] == [(Keys.BracketedPaste, "ab"), ("c", "c")]
 
 
-@pytest.mark.parametrize("pressed", ["\x03", "\x03\x03"])
+@each_row("pressed", ["\x03", "\x03\x03"])
 def test_ctrl_c_ends_a_paste_whose_end_never_comes(pressed: str) -> None:
     """A broken connection may lose the end; then all keys would be part of the paste, for good."""
     master, slave = os.openpty()
@@ -137,7 +138,7 @@ def test_two_lines_typed_ahead_stay_keys() -> None:
     assert [key.key for key in keys].count(Keys.ControlM) == 2
 
 
-@pytest.mark.parametrize("text", ["one\rtwo\rthree", "one\rtwo\rthree\r"])
+@each_row("text", ["one\rtwo\rthree", "one\rtwo\rthree\r"])
 def test_three_lines_at_once_are_a_paste(text: str) -> None:
     """Each of them used to be sent, and cost a request."""
     assert read(text) == [KeyPress(Keys.BracketedPaste, text)]
@@ -161,7 +162,7 @@ def test_keys_other_than_text_end_a_paste() -> None:
         ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "stray",
     [
         *("\x1b[I", "\x1b[O", "\x1b[?62;22c", "\x1b[?2026;2$y", "\x1b[57358u", "\x1b[57441;2u"),
@@ -173,7 +174,7 @@ def test_sequence_that_is_no_key_is_left_out(stray: str) -> None:
     assert [(key.key, key.data) for key in read(f"a{stray}b")] == [("a", "a"), ("b", "b")]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sequence", "keys"),
     [
         ("\x1b[1;3A", [Keys.ControlUp]),
@@ -191,7 +192,7 @@ def test_arrow_with_alt_is_one_key_and_takes_no_other_with_it(
     assert [key.key for key in read(f"a{sequence}hello{sequence}")] == ["a", *keys, *"hello", *keys]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("typed", "keys"),
     [
         ("\x1bx", [ALT, "x"]),
@@ -212,7 +213,7 @@ def test_one_character_read_with_an_escape_is_that_key_with_alt(
     assert read_keys == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sequence", "keys"),
     [
         ("\x1b[99;5u", [Keys.ControlC]),
@@ -233,7 +234,7 @@ def test_key_in_the_form_of_kitty_is_that_key(sequence: str, keys: list[str]) ->
     assert [key.key for key in read(sequence)] == keys
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sequence", "typed"),
     [
         ("\x1b[97;2u", "A"),
@@ -253,9 +254,7 @@ def test_shifted_key_in_the_form_of_kitty_types_the_shifted_character(
     assert [(key.key, key.data) for key in read(sequence)] == [(typed, typed)]
 
 
-@pytest.mark.parametrize(
-    "text", ["\x1b[A", "\x1b[1;5D", "\x1bbc", "\x1b[200~\x1b[I\x1b[201~", "[I"]
-)
+@each_row("text", ["\x1b[A", "\x1b[1;5D", "\x1bbc", "\x1b[200~\x1b[I\x1b[201~", "[I"])
 def test_known_keys_and_pastes_pass_unchanged(text: str) -> None:
     assert "".join(key.data for key in read(text)) in (text, "\x1b[I")
 
@@ -267,7 +266,7 @@ def expecting() -> tuple[GroundAnswer, list[Ground]]:
     return answer, got
 
 
-@pytest.mark.parametrize("text", [WHITE, WHITE.replace("\x1b\\", "\x07")])
+@each_row("text", [WHITE, WHITE.replace("\x1b\\", "\x07")])
 def test_answer_between_keys_is_taken_out_however_it_is_cut(text: str) -> None:
     """Two cuts anywhere, also within the answer and with a pause after its Esc."""
     whole = f"ab{text}c"
@@ -289,7 +288,7 @@ def test_answer_that_pauses_after_its_escape_leaves_only_that_key() -> None:
     assert (keys, got) == (["a", "\x1b", "b"], ["light"])
 
 
-@pytest.mark.parametrize(
+@each_row(
     "keys", ["\x1b", "\x1b]", "\x1b[A", "\x1bb", "]11;rgb:f/f/f\x07", "\x1b]0;title\x07", "é\x1b"]
 )
 def test_other_keys_pass(keys: str) -> None:
@@ -300,7 +299,7 @@ def test_other_keys_pass(keys: str) -> None:
     assert (passed, got) == (keys, [])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("color", "ground"),
     [
         ("rgb:ffff/ffff/ffff", "light"),
@@ -317,9 +316,7 @@ def test_color_is_light_or_dark_by_how_bright_it_looks(color: str, ground: Groun
     assert ground_of(color) == ground
 
 
-@pytest.mark.parametrize(
-    ("variable", "ground"), [("0;15", "light"), ("0;default;7", "light"), ("15;0", "dark")]
-)
+@each_row(("variable", "ground"), [("0;15", "light"), ("0;default;7", "light"), ("15;0", "dark")])
 def test_variable_of_the_terminal_counts_until_it_answers(variable: str, ground: Ground) -> None:
     assert first_guess({"COLORFGBG": variable}) == ground
     assert first_guess({}) == "dark"

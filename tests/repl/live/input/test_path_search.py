@@ -2,9 +2,8 @@
 
 import time
 
-import pytest
-
 from agent_cli.repl.live.input.file_completion import FOUND_MAX, PathSearch
+from tests.tables import each_row
 
 
 def test_search_ranks_names_before_paths_word_starts_first_and_short_first() -> None:
@@ -66,7 +65,7 @@ def test_file_names_with_newlines_and_wide_characters_are_found() -> None:
     assert search.best("写") == ["図/写真.png"]
 
 
-@pytest.mark.parametrize("word", ["mdcmpn299", "p3cmpn8.py", "mdcmpnzz", "ocomponen"])
+@each_row("word", ["mdcmpn299", "p3cmpn8.py", "mdcmpnzz", "ocomponen"])
 def test_typing_a_word_key_by_key_finds_the_same_as_the_whole_word(word: str) -> None:
     """Each longer word searches only what the shorter one found."""
     paths = [f"part-{n % 7}/module_{n}/component_{n}.py" for n in range(3_000)]

@@ -8,6 +8,7 @@ import pytest
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.repl.live.input.pictures import clipboard_commands, clipboard_picture, dropped_paths
+from tests.tables import each_row
 
 PNG = b"\x89PNG\r\n\x1a\n picture"
 
@@ -92,7 +93,7 @@ async def test_missing_clipboard_program_error_says_what_to_do(
         await clipboard_picture()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "path"),
     [
         ("/home/me/My shot.png", "/home/me/My shot.png"),
@@ -114,7 +115,7 @@ def test_several_dropped_files_are_recognised_and_sentences_are_not() -> None:
     assert dropped_paths("don't") == [["don't"]]
 
 
-@pytest.mark.parametrize("text", ["file://[", "file://\u2100/x"])
+@each_row("text", ["file://[", "file://\u2100/x"])
 def test_pasted_text_that_is_no_valid_url_is_text(text: str) -> None:
     """The paste used to be lost, with a traceback."""
     assert dropped_paths(text) == [[text], [text]]
