@@ -24,6 +24,7 @@ from agent_cli_tools import command_run
 from agent_cli_tools.snapshots import Snapshots
 from agent_cli_tools.snapshots.journal import Journal
 from agent_cli_tools.snapshots.kept_versions import kept_versions, restore
+from tests.tables import each_row
 from tests.tools.calling import Tools
 from tests.tools.undoing import ToolSession, fill, of_commands, tree
 from tests.waiting import until
@@ -389,10 +390,11 @@ async def test_command_that_may_gain_rights_is_recorded_only_if_the_user_says_so
     assert (tree(session.root) == before) == takes_rights
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@each_row("command", COMMANDS)
 async def test_undo_leaves_the_workspace_as_it_was_before_a_command(
     session: Session, command: str
 ) -> None:
+    """Which each command after it relies on."""
     before = tree(session.root)
     session.run()
     await session.bash(command)

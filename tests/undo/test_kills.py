@@ -122,13 +122,14 @@ def test_undo_killed_at_any_step_is_finished_by_the_next(
     launcher: Launcher, tmp_path: Path, after: bool
 ) -> None:
     """Whoever finds the plan carries it out, and no step is begun again once another was."""
+    root = tmp_path / "work"
+    fill(root)
+    before = tree(root)
     number, was_killed = 0, True
     while was_killed:
         number += 1
         base = tmp_path / str(number)
-        root = base / "work"
-        fill(root)
-        before = tree(root)
+        base.mkdir()
         link = begin(launcher, root, base / "log", COMMAND)
         found(link, "over")
         link.end(LIMIT_S)
@@ -203,31 +204,33 @@ def test_what_a_killed_command_did_until_then_is_undone(
     command counts as running.
     """
     chance = random.Random(7)
+    fill(tmp_path / "work")
     for number in range(6):
-        killed_command(launcher, tmp_path / str(number), victim, chance)
+        base = tmp_path / str(number)
+        base.mkdir()
+        killed_command(launcher, tmp_path / "work", base, victim, chance)
 
 
 @pytest.mark.slow
 def test_two_hundred_kills_lose_nothing(launcher: Launcher, tmp_path: Path) -> None:
     """60 commands whose undo is killed twice more, and 40 questions; at any moment."""
     chance = random.Random(35)
+    fill(tmp_path / "work")
     for number in range(100):
         base = tmp_path / str(number)
         victim = chance.choice(["session", "keeper"])
+        base.mkdir()
         if number % 5 < 3:
-            killed_command(launcher, base, victim, chance, undos=2)
+            killed_command(launcher, tmp_path / "work", base, victim, chance, undos=2)
         else:
-            base.mkdir()
             killed_question(launcher, base, victim, chance.randrange(1, 15))
         shutil.rmtree(base)
 
 
 def killed_command(
-    launcher: Launcher, base: Path, victim: str, chance: random.Random, undos: int = 0
+    launcher: Launcher, root: Path, base: Path, victim: str, chance: random.Random, undos: int = 0
 ) -> None:
     """Kill a command at any moment, and its undo *undos* times; all is as before in the end."""
-    root = base / "work"
-    fill(root)
     before = tree(root)
     command = "while :; do for f in src/*.py; do echo x > $f; mv $f $f.new; rm $f.new; done; done"
     link = begin(launcher, root, base / "log", f"rm data/p1.bin; {command}")

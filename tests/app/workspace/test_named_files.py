@@ -13,6 +13,7 @@ from agent_cli.policies.shell import Reach
 from agent_cli.system.launching import NamedFiles
 from agent_cli.undo.logs import is_running
 from agent_cli_tools import command_run
+from tests.tables import each_row
 from tests.tools.test_undo_commands import Session
 from tests.tools.undoing import fill, tree
 from tests.waiting import until
@@ -88,24 +89,30 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("session", "command"),
-    [
-        *(("no kernel", command) for command in COMMANDS),
-        ("rights", "rm -rf data"),
-        ("rights", "git stash -q"),
-        ("rights", "echo x >> untracked.txt; rm untracked.txt"),
-    ],
-    indirect=["session"],
-)
+@each_row("command", COMMANDS)
 async def test_what_a_destructive_command_names_is_brought_back(
     session: NamingSession, command: str
 ) -> None:
-    """Byte for byte, with modes and times, and what it made is taken away.
+    """Byte for byte, with modes and times, and what it made is taken away."""
+    await bring_back(session, command)
 
-    Both reasons lead to the same files to keep, and to the same keeper.
-    """
+
+@pytest.mark.parametrize("session", ["rights"], indirect=True)
+@each_row(
+    "command",
+    ["rm -rf data", "git stash -q", "echo x >> untracked.txt; rm untracked.txt"],
+)
+async def test_what_a_command_with_rights_names_is_brought_back(
+    session: NamingSession, command: str
+) -> None:
+    """Both reasons lead to the same files to keep, and to the same keeper."""
+    await bring_back(session, command)
+
+
+async def bring_back(session: NamingSession, command: str) -> None:
+    """Run *command* and undo it; all is as before."""
     before = tree(session.root)
+    session.run()
 
     told = await session.bash(command)
     assert tree(session.root) != before, told
@@ -117,6 +124,9 @@ async def test_what_a_destructive_command_names_is_brought_back(
     assert taken.faults == []
     assert taken.undone == [command]
     assert taken.commands == [command]  # what else it did is not known
+    # For the next command.
+    (session.root / "hard").unlink()
+    (session.root / "hard").hardlink_to(session.root / "src/a2.py")
 
 
 def without_links(found: dict[str, tuple[object, ...]]) -> dict[str, tuple[object, ...]]:
