@@ -94,86 +94,68 @@ def test_no_live_row_stands_between_a_question_and_its_answers(
         terminal.until("todo 1/2")
 
 
-def test_an_approved_plan_is_carried_out_in_the_mode_chosen() -> None:
-    """Plan mode ends, the model is told so, and edits run unasked."""
+def test_plan_is_declined_edited_and_carried_out_in_the_mode_chosen() -> None:
+    """Until a plan is approved, plan mode stays on, whatever was chosen meanwhile.
+
+    The answers say so, and so does what the model reads. It reads the plan as edited, too. After a
+    yes plan mode ends, the model is told so, and edits run unasked.
+    """
+    shown = "❯ 1 Yes, and edit files"
+    declined = {"no, tests first\r": "Well 1.", CTRL_C: "Well 2."}
+    replies = [
+        *(reply(PLAN), reply("I'll change it.")),
+        *(r for end in declined.values() for r in (reply(PLAN), reply(WRITE), reply(end))),
+        *(reply(PLAN), reply("Begun.")),
+        *(reply(PLAN), reply(WRITE), reply("Written.")),
+    ]
     with (
-        serve_in_thread(reply(PLAN), reply(WRITE), reply("Written.")) as api,
-        in_terminal(api, "--permission-mode", "plan") as terminal,
+        serve_in_thread(*replies) as api,
+        in_terminal(api, "--permission-mode", "plan", EDITOR="sed -i s/note/other/") as terminal,
     ):
+
+        def go() -> None:
+            terminal.until_prompt()
+            terminal.send("go\r")
+            terminal.until(shown)
+
+        go()
+        terminal.send("tests first\r")
+        terminal.until("I'll change it.")
         terminal.until_prompt()
-        terminal.send("go\r")
-        terminal.until("1. Write note.txt")
-        terminal.until("❯ 1 Yes, and edit files")
+        assert "plan" in terminal.text.split("\n")[-1]
+        assert "not approved: you said: tests first" in terminal.text
+        assert "present it again. They say: tests first" in last_message(api)
+        for keys, end in declined.items():
+            go()
+            terminal.send("/mode yolo\r")
+            terminal.until("yolo ·")
+            terminal.until(shown)
+            terminal.send(keys)
+            terminal.until(end)
+            terminal.until_prompt()
+            assert " · plan · " in terminal.text.split("\n")[-1]
+        assert not Path("note.txt").exists()
+        go()
+        terminal.send("edit\r")
+        terminal.until("The plan as you edited it")
+        terminal.until(shown)
+        terminal.send("ask\r")
+        terminal.until("Begun.")
+        edited = "this is what holds:\\n1. Write other.txt"
+        assert edited in json.dumps(api.requests[-1].body["messages"])
+        terminal.until_prompt()
+        terminal.send("/mode plan\r")
+        terminal.until(lambda: " · plan · " in terminal.text.split("\n")[-1])
+        go()
         terminal.send("\r")
         terminal.until("Written.")
         terminal.until(lambda: "auto-edit" in terminal.text.split("\n")[-1])
 
     assert Path("note.txt").read_text() == "done\n"
-    assert "The user approved the plan." in json.dumps(api.requests[1].body["messages"])
-    assert "plan mode is off" in json.dumps(api.requests[1].body["messages"])
+    told = json.dumps(api.requests[-2].body["messages"][-2:])
+    assert "The user approved the plan." in told
+    assert "plan mode is off" in told
     assert api.refusals == []
-
-
-def test_plan_can_be_edited_in_the_users_editor() -> None:
-    """The model reads the edited plan."""
-    with (
-        serve_in_thread(reply(PLAN), reply("Begun.")) as api,
-        in_terminal(api, "--permission-mode", "plan", EDITOR="sed -i s/note/other/") as terminal,
-    ):
-        terminal.until_prompt()
-        terminal.send("go\r")
-        terminal.until("❯ 1 Yes, and edit files")
-        terminal.send("edit\r")
-        terminal.until("The plan as you edited it")
-        terminal.until("❯ 1 Yes, and edit files")
-        terminal.send("ask\r")
-        terminal.until("Begun.")
-
-    assert "this is what holds:\\n1. Write other.txt" in json.dumps(
-        api.requests[-1].body["messages"]
-    )
-
-
-def test_declined_plan_goes_back_to_the_model_with_the_users_comment() -> None:
-    """Plan mode stays on, and the next plan is asked about."""
-    with (
-        serve_in_thread(reply(PLAN), reply("I'll change it.")) as api,
-        in_terminal(api, "--permission-mode", "plan") as terminal,
-    ):
-        terminal.until_prompt()
-        terminal.send("go\r")
-        terminal.until("❯ 1 Yes, and edit files")
-        terminal.send("tests first\r")
-        terminal.until("I'll change it.")
-        terminal.until_prompt()
-        assert "plan" in terminal.text.split("\n")[-1]
-
-        assert "not approved: you said: tests first" in terminal.text
-
-    assert "present it again. They say: tests first" in last_message(api)
-
-
-@pytest.mark.parametrize("keys", ["no, tests first\r", CTRL_C])
-def test_plan_that_is_not_approved_leaves_plan_mode_on_whatever_was_chosen_meanwhile(
-    keys: str,
-) -> None:
-    """The answers say that plan mode stays on, and so does what the model reads."""
-    with (
-        serve_in_thread(reply(PLAN), reply(WRITE), reply("Well.")) as api,
-        in_terminal(api, "--permission-mode", "plan") as terminal,
-    ):
-        terminal.until_prompt()
-        terminal.send("go\r")
-        terminal.until("❯ 1 Yes, and edit files")
-        terminal.send("/mode yolo\r")
-        terminal.until("yolo ·")
-        terminal.until("❯ 1 Yes, and edit files")
-        terminal.send(keys)
-        terminal.until("Well.")
-        terminal.until_prompt()
-        assert " · plan · " in terminal.text.split("\n")[-1]
-
-    assert not Path("note.txt").exists()
 
 
 @pytest.mark.parametrize(
@@ -229,36 +211,33 @@ def test_a_plan_outside_plan_mode_needs_no_approval() -> None:
     assert "Plan mode is off" in last_message(api)
 
 
-@pytest.mark.parametrize("columns", [80, 30])
-def test_several_answers_are_selected_with_the_arrow_keys(columns: int) -> None:
-    """Enter selects, and after a selection Enter alone confirms."""
+def test_several_answers_are_selected_with_the_arrow_keys_or_space() -> None:
+    """Enter selects, and after a selection Enter alone confirms.
+
+    Space checks an answer and stays on its row, as in every list of checkboxes; Enter on the last
+    row confirms.
+    """
+    ends = [f"Thanks {number}." for number in range(3)]
     with (
-        serve_in_thread(reply(SEVERAL), reply("Thanks.")) as api,
+        serve_in_thread(*(each for end in ends for each in (reply(SEVERAL), reply(end)))) as api,
         in_terminal(api) as terminal,
     ):
-        terminal.until_prompt()
-        terminal.resize(columns)
-        terminal.send("go\r")
-        terminal.until("❯ 1 [ ] Login")
-        terminal.send("\x1b[B\r")
-        terminal.until("❯ Done: Search")
-        terminal.send("\x1b[B\r")
-        terminal.until("❯ Done: Search, Login")
-        terminal.send("\r")
-        terminal.until("Thanks.")
-        terminal.until_prompt()
+        for columns, end in zip((80, 30), ends, strict=False):
+            terminal.until_prompt()
+            terminal.resize(columns)
+            terminal.send("go\r")
+            terminal.until("❯ 1 [ ] Login")
+            terminal.send("\x1b[B\r")
+            terminal.until("❯ Done: Search")
+            terminal.send("\x1b[B\r")
+            terminal.until("❯ Done: Search, Login")
+            terminal.send("\r")
+            terminal.until(end)
+            terminal.until_prompt()
 
-    assert "Which features?\\n→ Login, Search" in last_message(api)
-    assert "answers? [" not in terminal.transcript
-
-
-def test_space_checks_an_answer_and_stays_on_its_row() -> None:
-    """As in every list of checkboxes; Enter on the last row confirms."""
-    with (
-        serve_in_thread(reply(SEVERAL), reply("Thanks.")) as api,
-        in_terminal(api) as terminal,
-    ):
-        terminal.until_prompt()
+            assert "Which features?\\n→ Login, Search" in last_message(api), columns
+        assert "answers? [" not in terminal.transcript
+        terminal.resize(80)
         terminal.send("go\r")
         terminal.until("❯ 1 [ ] Login")
         terminal.send(" ")
@@ -268,7 +247,7 @@ def test_space_checks_an_answer_and_stays_on_its_row() -> None:
         terminal.send(" ")
         terminal.until("❯ 2 [ ] Search")
         terminal.send("\x1b[A\x1b[A\r")
-        terminal.until("Thanks.")
+        terminal.until(ends[-1])
         terminal.until_prompt()
 
     assert 'Which features?\\n→ Login"' in last_message(api)
