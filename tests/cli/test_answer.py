@@ -128,17 +128,6 @@ def test_parked_question_is_allowed_once_by_the_token_of_a_hook(
     assert note["is_danger"] is False
 
 
-def test_denied_call_does_not_run_and_the_model_reads_why(told: Path) -> None:
-    """As the person's no at the terminal; the token comes on stdin, out of the process list."""
-    with serve_in_thread(reply("I write.", WRITE), reply("I leave it.")) as api:
-        parked(api)
-        run = agent_cli("answer", "-", api=api, stdin=tokens(told)["deny"] + "\n")
-
-    assert (run.code, run.stdout) == (0, "I leave it.\n"), run.stderr
-    assert UNWANTED in str(results_in(api.requests[1].body))
-    assert not Path("made.txt").exists()
-
-
 def test_next_question_of_an_answered_run_waits_and_is_told_too(told: Path) -> None:
     """One answer after the other, until the run has ended."""
     with serve_in_thread(
@@ -156,16 +145,22 @@ def test_next_question_of_an_answered_run_waits_and_is_told_too(told: Path) -> N
 def test_several_calls_of_a_reply_are_answered_each_by_its_own_token(
     told: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The run goes on when the last of them is decided."""
+    """The run goes on when the last of them is decided.
+
+    A no is as the person's at the terminal: the model reads why. A token comes on stdin, too, out
+    of the process list.
+    """
     monkeypatch.setenv("AGENT_CLI_APPROVAL", "batch")
     with serve_in_thread(reply("I write.", WRITE, OTHER), reply("One of them.")) as api:
         parked(api)
         assert len(notes(told)) == 2
         first = agent_cli("answer", tokens(told)["allow"], api=api)
         made = Path("made.txt").exists()
-        second = agent_cli("answer", tokens(told, "toolu_other")["deny"], api=api)
+        denial = tokens(told, "toolu_other")["deny"]
+        second = agent_cli("answer", "-", api=api, stdin=denial + "\n")
 
     assert (first.code, made) == (3, False)
+    assert [UNWANTED in str(each) for each in results_in(api.requests[1].body)] == [False, True]
     assert (second.code, second.stdout) == (0, "One of them.\n")
     assert Path("made.txt").exists()
     assert not Path("other.txt").exists()
@@ -208,9 +203,11 @@ def test_answer_that_is_not_the_one_about_the_waiting_call_is_refused(
 
     A body with another verdict does not fit the signature. A clock that was set back does not make
     a token of tomorrow valid. The token is about what the person saw, under the rules of then: one
-    of another program counts too. An earlier key of this machine signs nothing: to remove the file
+    of another program counts too, and a workspace that was trusted meanwhile, or no longer is,
+    brings other rules and hooks. An earlier key of this machine signs nothing: to remove the file
     takes all answers back.
     """
+    Path("appsettings.toml").write_text("max_rounds = 7\n")
     with serve_in_thread(reply("I write.", WRITE)) as api:
         parked(api)
         signed = tokens(told)
@@ -238,22 +235,13 @@ def test_answer_that_is_not_the_one_about_the_waiting_call_is_refused(
         changed = "the permission rules or the trust of the workspace changed"
         assert changed in refused(signed["allow"])
         user_settings_file().write_text(rules)
+        assert agent_cli("trust", "--yes").code == 0
+        assert changed in refused(signed["allow"])
         answer_key_file().unlink()
         assert "no answer that this machine signed" in refused(signed["allow"])
 
     assert not Path("made.txt").exists()
     assert len(api.requests) == 1
-
-
-def test_changed_trust_takes_the_answer_back(told: Path) -> None:
-    """A workspace that was trusted meanwhile, or no longer is, brings other rules and hooks."""
-    Path("appsettings.toml").write_text("max_rounds = 7\n")
-    with serve_in_thread(reply("I write.", WRITE)) as api:
-        parked(api)
-        assert agent_cli("trust", "--yes").code == 0
-        run = agent_cli("answer", tokens(told)["allow"], api=api)
-
-    assert "the permission rules or the trust of the workspace changed" in refusal(run)
 
 
 def test_deny_rule_added_on_the_command_line_still_holds(told: Path) -> None:
