@@ -585,20 +585,20 @@ async def test_single_run_waits_for_its_servers_and_says_for_whom(
 
 
 @pytest.mark.parametrize(
-    ("entry", "reason"),
+    ("entry", "others", "reason"),
     [
-        (raw({"exit": 3}), "MCP server 'needed' did not start: "),
-        ({"url": 7}, '"url" must be text'),
-        (raw(enabled=False), "it is disabled"),
-        ({"command": "${NOT_SET}"}, "NOT_SET"),
+        (raw({"exit": 3}), {"good": raw()}, "MCP server 'needed' did not start: "),
+        ({"url": 7}, {}, '"url" must be text'),
+        (raw(enabled=False), {}, "it is disabled"),
+        ({"command": "${NOT_SET}"}, {}, "NOT_SET"),
     ],
     ids=["fails", "cannot be read", "is switched off", "lacks a variable"],
 )
 async def test_single_run_without_a_required_server_ends_before_any_cost(
-    entry: dict[str, Json], reason: str
+    entry: dict[str, Json], others: dict[str, Json], reason: str
 ) -> None:
     """The model is not asked; with a person, the warning is enough."""
-    servers: dict[str, Json] = {"good": raw(), "needed": {**entry, "required": True}}
+    servers: dict[str, Json] = {**others, "needed": {**entry, "required": True}}
     async with program(says("done"), servers=servers) as run:
         result = await run.agent.prompt("go")
     async with program(says("done"), servers=servers, person=Person()) as watched:
