@@ -9,7 +9,7 @@ from tests.waiting import unstalled_s
 
 STILL_S: Final = 1.0
 """The longest time without a sign of life."""
-FRAMES: Final = 4
+FRAMES: Final = 2
 WAIT: Final = "while [ ! -e ran ]; do sleep 0.01; done"
 
 
