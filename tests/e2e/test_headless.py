@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from agent_cli.contracts.timeline import Json
 from agent_cli.system import paths
 from tests.e2e.program import (
     agent_cli,
@@ -358,29 +357,35 @@ def test_rules_on_the_command_line_allow_and_deny() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "hooks", "reason"),
+    ("options", "reasons"),
     [
-        (("--deny", "bash(touch *)", *YOLO), {}, "The rule bash(touch *) denies this call"),
-        (("--permission-mode", "plan"), {}, "Plan mode: only reading is allowed"),
-        (YOLO, {"PreToolUse": [{"hooks": [{"type": "command", "command": NO}]}]}, "no touching"),
+        (
+            ("--deny", "bash(touch *)", *YOLO),
+            ("The rule bash(touch *) denies this call", "no touching"),
+        ),
+        (("--permission-mode", "plan"), ("Plan mode: only reading is allowed",)),
     ],
-    ids=["rule", "mode", "hook"],
+    ids=["rule and hook", "mode"],
 )
 def test_result_lists_the_calls_that_were_denied(
-    options: tuple[str, ...], hooks: dict[str, Json], reason: str
+    options: tuple[str, ...], reasons: tuple[str, ...]
 ) -> None:
     """A script learns what was not done without reading the stream; no person could change it."""
     settings = Path.home() / ".claude" / "settings.json"
     settings.parent.mkdir()
-    settings.write_text(json.dumps({"hooks": hooks}))
+    hook = {"matcher": "Write", "hooks": [{"type": "command", "command": NO}]}
+    settings.write_text(json.dumps({"hooks": {"PreToolUse": [hook]}}))
+    inputs = [{"command": "touch made"}, {"path": "made", "content": "x"}][: len(reasons)]
+    called = [*zip(("bash", "write"), inputs, strict=False)]
 
-    with serve_in_thread(reply(bash("touch made")), reply("Done.")) as api:
+    with serve_in_thread(reply(*(tool_use(*each) for each in called)), reply("Done.")) as api:
         run = agent_cli("-p", "go", *options, *JSON, api=api)
 
-    [denied] = run.result["denied_calls"]
-    assert (denied["tool_name"], denied["input"]) == ("bash", {"command": "touch made"})
-    assert reason in denied["reason"]
-    assert denied["tool_call_id"].startswith("toolu_")
+    calls = run.result["denied_calls"]
+    assert [(denied["tool_name"], denied["input"]) for denied in calls] == called
+    for reason, denied in zip(reasons, calls, strict=True):
+        assert reason in denied["reason"]
+        assert denied["tool_call_id"].startswith("toolu_")
     assert (run.code, "declined_calls" in run.result, Path("made").exists()) == (0, False, False)
 
 
