@@ -211,7 +211,7 @@ async def test_address_that_does_not_answer_is_left_soon_and_tried_last_from_the
     async def find(_host: str) -> Sequence[str]:
         return ["127.0.0.7", "127.0.0.1"]
 
-    monkeypatch.setattr(http_requests, "CONNECT_EACH_S", 0.05)
+    monkeypatch.setattr(http_requests, "CONNECT_EACH_S", 0.5)
     monkeypatch.setattr(httpx2.AsyncHTTPTransport, "handle_async_request", note)
     config = ServerConfig(name="web", transport="http", url="http://127.0.0.1:1/mcp")
     with serve_web(tmp_path, ["id.example"]) as web, socket.socket() as silent:
