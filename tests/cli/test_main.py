@@ -148,7 +148,7 @@ def test_limit_of_threads_is_named_with_the_remedy(
         threading.Thread(target=print).start()
         raise AssertionError("it was started")
 
-    def no_thread(*_arguments: object) -> None:
+    def no_thread(*_arguments: object, **_named: object) -> None:  # as Python 3.13 calls it
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr("threading._start_new_thread", no_thread, raising=False)
