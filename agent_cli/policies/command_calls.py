@@ -97,8 +97,7 @@ class CommandCalls:
             return False
         if mode not in ("ask", *EDITING) or self.auto_allow == "never" or runs_on(call):
             return False
-        # The dot files of a home directory that is the workspace would be readable.
-        if any(map(Path.home().is_relative_to, self._folders)):
+        if self._holds_home():  # its dot files would be readable
             return False
         return may_only_read(command_of(call), self.reach)
 
@@ -115,6 +114,9 @@ class CommandCalls:
     def _folders(self) -> Sequence[Path]:
         return (self.reach.root, *self.reach.extra_dirs)
 
+    def _holds_home(self) -> bool:
+        return any(map(Path.home().is_relative_to, self._folders))
+
     def _is_held(self, call: ToolCall, report: Report, reach: Reach, mode: Mode) -> bool:
         """Return whether the sandbox of *report* makes approval unnecessary in *mode*."""
         modes = {"never": (), "auto-edit": EDITING, "always": ("ask", *EDITING)}
@@ -123,8 +125,8 @@ class CommandCalls:
         # A command could change this program, which would run outside at the next start.
         if report.exposed:
             return False
-        # In a home directory, dot files make programs act, and not all can be guarded.
-        if any(map(Path.home().is_relative_to, self._folders)):
+        # Dot files there make programs act, and not all can be guarded.
+        if self._holds_home():
             return False
         try:
             for folder in map(str, self._folders):
