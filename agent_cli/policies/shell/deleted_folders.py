@@ -14,6 +14,7 @@ from typing import Final
 from agent_cli.policies.shell.assignments import NEW
 from agent_cli.policies.shell.reach import matches
 from agent_cli.policies.shell.readings import Reading
+from agent_cli.policies.shell.starters import options_end
 from agent_cli.policies.shell.words import has_glob
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.paths import real_path
@@ -155,7 +156,7 @@ def _within(target: str, root: PurePath) -> str:
 def _operands(name: str, arguments: Reading) -> Reading:
     """Return what a deleter may delete: of `find`, the folders that it searches."""
     if name not in FINDS:
-        end = arguments.index("--") if "--" in arguments else len(arguments)
+        end = options_end(arguments)
         # What begins like an option is a name there.
         behind = (f"./{each}" if each and each[0] == "-" else each for each in arguments[end:])
         return (*arguments[:end], *behind)

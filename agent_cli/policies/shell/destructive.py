@@ -29,7 +29,7 @@ from agent_cli.policies.shell.searches import (
     lost_by_find,
     removals,
 )
-from agent_cli.policies.shell.starters import base_name, git_call
+from agent_cli.policies.shell.starters import base_name, git_call, options_end
 from agent_cli.policies.shell.syntax import TOO_LONG
 from agent_cli.system.loading import late_pattern
 
@@ -226,7 +226,7 @@ def _removal(
     With *moved*, the folder is uncertain, which an absolute path does not depend on; *by_link*,
     a path may lead elsewhere than its text says.
     """
-    end = arguments.index("--") if "--" in arguments else len(arguments)
+    end = options_end(arguments)
     options = [word for word in arguments[:end] if word and word.startswith("-")]
     recursive = name != "rm" or any(
         option.startswith("--r") or (option[1:2] != "-" and {"r", "R"} & set(option))

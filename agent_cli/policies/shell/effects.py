@@ -20,7 +20,7 @@ from agent_cli.policies.shell.named_paths import named_paths
 from agent_cli.policies.shell.programs import PROGRAMS
 from agent_cli.policies.shell.reach import OutOfReach, Reach
 from agent_cli.policies.shell.readings import Reading, all_commands
-from agent_cli.policies.shell.starters import FIND_STARTS, SHELLS, base_name
+from agent_cli.policies.shell.starters import FIND_STARTS, SHELLS, base_name, options_end
 from agent_cli.policies.shell.syntax import (
     WRITING,
     descendants,
@@ -314,8 +314,8 @@ def known_effect(name: str, arguments: Sequence[str]) -> Effect | None:
     entries = table.get(name) or table.get(_VERSION.sub("", name)) or []
     if name == "tar" and arguments:  # `tar xf` is `tar -xf`
         arguments = [f"-{arguments[0].removeprefix('-')}", *arguments[1:]]
-    if name == "rm" and "--" in arguments:  # behind it, each word is a file
-        arguments = arguments[: arguments.index("--")]
+    if name == "rm":
+        arguments = arguments[: options_end(arguments)]
     operands = [word for word in arguments if not word.startswith("-")]
     fitting = [
         (begin, each)

@@ -207,6 +207,11 @@ GIT_OPTIONS_WITH_VALUE: Final = frozenset(
 """Git's own options, before the subcommand, whose value is the next word."""
 
 
+def options_end(arguments: Sequence[str | None]) -> int:
+    """Return the index of the `--` behind which each word is a name; their number without one."""
+    return arguments.index("--") if "--" in arguments else len(arguments)
+
+
 def git_call(words: Sequence[str]) -> Sequence[str]:
     """Return the subcommand of git among its arguments *words*, and what follows it."""
     at = 0
