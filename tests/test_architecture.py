@@ -113,7 +113,7 @@ STARTERS_OF_BARE_TASKS = {
     "library/session/": "as core/event_stream: its generator yields",
     "agent_cli_tools/processes/": "nobody waits for a job while its command asks",
     "providers/arrivals/": "as core/event_stream: the generators that open a reply yield",
-    "core/waits/": "a task group waits for a task that swallows its cancellation",
+    "system/batches/": "a task group waits for a task that swallows its cancellation",
 }
 # All other waits of tests are for a condition, with a limit: see tests/waiting.py.
 SLEEPERS = {

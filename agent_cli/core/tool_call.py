@@ -23,7 +23,7 @@ from agent_cli.core.call_state import CallState
 from agent_cli.core.preflight import CheckedCall
 from agent_cli.core.returned_values import as_json, as_result, bounded, failure, is_stopped, revised
 from agent_cli.core.turn import Turn
-from agent_cli.core.waits import Bounded, Overran
+from agent_cli.system.batches import Bounded, Overran
 from agent_cli.system.logger import logger
 
 SKIPPED = ToolResult.error("Skipped: the user sent a message first. Read it before going on.")

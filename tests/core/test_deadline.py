@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.waits import Bounded, Overran
+from agent_cli.system.batches import Bounded, Overran
 from tests.fakes import LIMIT_S
 
 
