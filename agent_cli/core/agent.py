@@ -29,7 +29,7 @@ from agent_cli.core.incoming import checked_incoming, with_images
 from agent_cli.core.listeners import Listeners
 from agent_cli.core.loop import Run
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.core.message_queue import AgentQueues, QueueMode, beside
+from agent_cli.core.message_queue import AgentQueues, QueueMode, combined
 from agent_cli.core.model_call import stream_fn_of
 from agent_cli.core.run import ChatStateMachine, NotCopied, RunResult, RunSlot
 from agent_cli.core.turn import Turn
@@ -369,8 +369,8 @@ class Agent(AgentQueues, NotCopied):
             model=self._prompt_model or config.model,
             session_id=config.session_id or self.conversation.id,
             convert_to_llm=config.convert_to_llm or _without_custom,
-            get_steering_messages=beside(self._steering, config.get_steering_messages),
-            get_follow_up_messages=beside(self._follow_ups, config.get_follow_up_messages),
+            get_steering_messages=combined(self._steering, config.get_steering_messages),
+            get_follow_up_messages=combined(self._follow_ups, config.get_follow_up_messages),
             wait_for_steering=self._steering_arrives(config),
         )
 

@@ -31,7 +31,7 @@ from agent_cli.core.history_repair import conversation_of
 from agent_cli.core.incoming import checked_incoming
 from agent_cli.core.loop import Run
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.core.message_queue import MessageQueue, beside
+from agent_cli.core.message_queue import MessageQueue, combined
 from agent_cli.core.model_call import stream_fn_of
 from agent_cli.core.run import RunResult
 from agent_cli.system.logger import for_session
@@ -111,8 +111,8 @@ class EventStream:
     def _lending(self) -> LoopConfig:
         return replace(
             self._config,
-            get_steering_messages=beside(self._lent, self._config.get_steering_messages),
-            get_follow_up_messages=beside(self._lent, self._config.get_follow_up_messages),
+            get_steering_messages=combined(self._lent, self._config.get_steering_messages),
+            get_follow_up_messages=combined(self._lent, self._config.get_follow_up_messages),
         )
 
     def result(self) -> RunResult:

@@ -74,10 +74,10 @@ class MessageQueue:
         self._taken = []
 
     def clear(self) -> list[UserMessage]:
-        """Discard all messages."""
-        taken = list(self._messages)
+        """Discard all messages that were not taken, and return them."""
+        discarded = list(self._messages)
         self._messages.clear()
-        return taken
+        return discarded
 
     async def wait(self) -> None:
         """Return when a new message arrives; messages already queued do not count."""
@@ -112,15 +112,15 @@ class AgentQueues:
     queue_message = steer
 
     def clear_steering_queue(self) -> list[UserMessage]:
-        """Discard the queued steering messages."""
+        """Discard the queued steering messages, and return them."""
         return self._steering.clear()
 
     def clear_follow_up_queue(self) -> list[UserMessage]:
-        """Discard the queued follow-ups."""
+        """Discard the queued follow-ups, and return them."""
         return self._follow_ups.clear()
 
     def clear_all_queues(self) -> list[UserMessage]:
-        """Discard all queued messages."""
+        """Discard all queued messages, and return them."""
         return [*self.clear_steering_queue(), *self.clear_follow_up_queue()]
 
     def has_queued_messages(self) -> bool:
@@ -156,15 +156,15 @@ def _checked(mode: QueueMode) -> QueueMode:
     return mode
 
 
-def beside(queue: MessageQueue, own: TakeMessages | None) -> TakeMessages:
+def combined(queue: MessageQueue, own: TakeMessages | None) -> TakeMessages:
     """Return a hook that takes messages from *queue* and from the caller's *own* source."""
 
     async def take() -> Sequence[UserMessage]:
-        mine = queue.take()
-        # Those that cannot be sent raise, and must not come back with the next run.
-        theirs = [checked_user_message(message) for message in await queued(own)]
-        queue.lend(theirs)  # a run that ends before it delivers them leaves them in the queue
-        return [*mine, *theirs]
+        taken = queue.take()
+        # Checked before they are lent: a message that cannot be sent must not come back.
+        of_caller = [checked_user_message(message) for message in await queued(own)]
+        queue.lend(of_caller)  # a run that ends before it delivers them leaves them in the queue
+        return [*taken, *of_caller]
 
     return take
 

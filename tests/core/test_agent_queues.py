@@ -9,7 +9,7 @@ import pytest
 from agent_cli.contracts.errors import ConversationError
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.core.message_queue import AgentQueues, MessageQueue, beside
+from agent_cli.core.message_queue import AgentQueues, MessageQueue, combined
 from tests.fakes import LIMIT_S
 from tests.tables import each_row
 
@@ -22,7 +22,7 @@ async def test_own_messages_come_before_those_of_the_callers_source() -> None:
     queue.put(ONE)
     queue.put(TWO)
 
-    taken = await beside(queue, lambda: [THREE])()  # type: ignore[misc]
+    taken = await combined(queue, lambda: [THREE])()  # type: ignore[misc]
 
     assert taken == [ONE, THREE]
     assert queue.undelivered == (ONE, THREE)
@@ -36,7 +36,7 @@ async def test_a_source_that_fails_loses_no_queued_message() -> None:
     queue.put(ONE)
 
     with pytest.raises(ConversationError):
-        await beside(queue, lambda: [TWO, UserMessage.of(" ")])()  # type: ignore[misc]
+        await combined(queue, lambda: [TWO, UserMessage.of(" ")])()  # type: ignore[misc]
 
     queue.take_back()
     assert queue.take() == [ONE]
@@ -89,8 +89,8 @@ async def test_what_an_ended_run_took_stands_in_its_own_queue_again() -> None:
     queues = AgentQueues(steering_mode="all", follow_up_mode="all")
     queues.steer(ONE)
     queues.follow_up(TWO)
-    await _call(beside(queues._steering, None))
-    await _call(beside(queues._follow_ups, None))
+    await _call(combined(queues._steering, None))
+    await _call(combined(queues._follow_ups, None))
     assert queues.clear_all_queues() == []
 
     queues._take_back()
