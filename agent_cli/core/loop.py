@@ -72,7 +72,7 @@ class Run:
                 return "waiting_for_approval"
             self._cancel.check()
             if turns == config.max_rounds:  # queued messages stay queued
-                return self._give_up(turns) if again else self._tally.stop_reason
+                return self._stop_at_limit(turns) if again else self._tally.stop_reason
             incoming = steering or await queued(config.get_steering_messages)
             if not (again or incoming):
                 incoming = await queued(config.get_follow_up_messages)
@@ -127,9 +127,9 @@ class Run:
             config, self._conversation, self._tally, self._cancel, self._phase, self._too_many > 0
         )
 
-    def _give_up(self, turns: int) -> NoReturn:
-        limit = f"stopped after round {turns}, the limit max_rounds{SEND_A_MESSAGE}"
-        raise LimitReached(limit, limit="max_rounds")
+    def _stop_at_limit(self, turns: int) -> NoReturn:
+        sentence = f"stopped after round {turns}, the limit max_rounds{SEND_A_MESSAGE}"
+        raise LimitReached(sentence, limit="max_rounds")
 
     def _end(self, stop_reason: str, error: str | None = None) -> RunResult:
         self._phase.end(failed=stop_reason in ("error", "aborted"))
