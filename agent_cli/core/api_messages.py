@@ -38,10 +38,10 @@ def to_api(llm_messages: Sequence[LlmMessage]) -> list[Block]:
     if sent and sent[-1]["role"] == "assistant":
         merged = sent[-1]["content"]
         assert isinstance(merged, list)
-        last, said = merged[-1], llm_messages[-1]
+        last, message = merged[-1], llm_messages[-1]
         if not isinstance(last, dict) or last["type"] != "text":
             return sent
-        if isinstance(said, AssistantMessage) and said.stop_reason == "pause_turn":
+        if isinstance(message, AssistantMessage) and message.stop_reason == "pause_turn":
             sent.append({"role": "user", "content": [text_block(_GO_ON)]})
         else:
             last = {**last, "text": str(last["text"]).rstrip()}

@@ -1,7 +1,6 @@
-"""Check the options of a run, and verdicts, at the door: before anything changes.
+"""Check the options of a run, and the verdicts of its hooks, before anything changes.
 
-A wrong value that is accepted fails in the next request and in every later one, because the record
-or the options keep it.
+The options and the record keep a wrong value that is accepted: it fails in every later request.
 """
 
 from collections.abc import Mapping, MutableMapping, Sequence

@@ -74,7 +74,7 @@ class CallState(MutableMapping[str, Json]):
         return value
 
     def popitem(self) -> tuple[str, Json]:
-        """Delete a value as `del` does, and return its key and it; `KeyError` if there is none."""
+        """Delete a value as `del` does, and return key and value; `KeyError` if there is none."""
         if not self._shared:
             raise KeyError("the state is empty")
         name = next(iter(self))

@@ -1,4 +1,4 @@
-"""Check messages at the door: every way into a conversation accepts and refuses the same ones."""
+"""Check messages before they enter a conversation; every way in accepts and refuses the same."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -69,7 +69,7 @@ def checked_incoming(message: object) -> Incoming:
 
 
 def checked_user_message(message: object) -> UserMessage:
-    """Return *message*, a `UserMessage` or its text, if it can be sent.
+    """Return *message*, a `UserMessage` or the text of one, if it can be sent.
 
     Raises:
         ConversationError: It is something else, or holds nothing to send.

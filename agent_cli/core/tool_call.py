@@ -1,7 +1,7 @@
 """Run one call from its start event to its end event; every outcome becomes a result.
 
-The start event is published once the call has waited for those before it; a call that never runs
-has it together with its end.
+The start event is published once the call has waited for earlier calls; that of a call that never
+runs, right before its end event.
 """
 
 import asyncio
