@@ -119,22 +119,6 @@ class Conversation(Record):
             waiting = ", ".join(call.tool_call_id for call in self.questions())
             raise ConversationError(f"a decision is due first: approve or reject {waiting}")
 
-    def call(self, tool_call_id: str) -> ToolOutput:
-        """Return a call by its id.
-
-        Raises:
-            ConversationError: There is none.
-        """
-        try:
-            prompt, index = self._find_call(tool_call_id)
-        except LookupError:
-            raise ConversationError(
-                f"there is no tool call {tool_call_id!r} in this conversation"
-            ) from None
-        call = prompt.output[index]
-        assert isinstance(call, ToolOutput)
-        return call
-
     def last_reply(self) -> AssistantMessage:
         """Return the message of the last complete reply."""
         return projection.last_reply(self._prompts[-1].output)[0]
@@ -345,10 +329,6 @@ class Conversation(Record):
         """
         self._require_entry(first_kept_id)
         self._append(TrimOutput(new_id(), self.now(), first_kept_id, removed_messages, note))
-
-    def _require_entry(self, id: str) -> None:
-        if all(entry.id != id for entry in projection.entries(self._prompts)):
-            raise ConversationError(f"there is no entry {id!r} in this conversation")
 
     def note(self, message: CustomMessage) -> CustomMessage:
         """Append an entry of a kind the core does not know; return the recorded entry."""

@@ -17,7 +17,7 @@ from agent_cli.contracts.events import (
 )
 from agent_cli.contracts.messages import Message, now_ms
 from agent_cli.contracts.timeline import NO_USAGE, Output, Prompt, PromptState, ToolOutput, Usage
-from agent_cli.core.projection import usage_of
+from agent_cli.core.projection import entries, usage_of
 
 _NEXT_STATES: dict[PromptState, frozenset[PromptState]] = {
     "running": frozenset({"running", "waiting_for_approval", "completed"}),
@@ -63,6 +63,22 @@ class Record:
         except LookupError:
             return False
         return True
+
+    def call(self, tool_call_id: str) -> ToolOutput:
+        """Return a call by its id.
+
+        Raises:
+            ConversationError: There is none.
+        """
+        try:
+            prompt, index = self._find_call(tool_call_id)
+        except LookupError:
+            raise ConversationError(
+                f"there is no tool call {tool_call_id!r} in this conversation"
+            ) from None
+        call = prompt.output[index]
+        assert isinstance(call, ToolOutput)
+        return call
 
     def complete(self) -> None:
         """Mark the last prompt as completed, if it is running."""
@@ -119,6 +135,10 @@ class Record:
                 if matches(prompt.output[index]):
                     return prompt, index
         raise LookupError("no such entry")
+
+    def _require_entry(self, id: str) -> None:
+        if all(entry.id != id for entry in entries(self._prompts)):
+            raise ConversationError(f"there is no entry {id!r} in this conversation")
 
     def now(self) -> int:
         """Return the Unix time in ms, never before the last entry's if the clock stepped back."""
