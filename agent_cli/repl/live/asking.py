@@ -291,12 +291,20 @@ class Asking:
     def message_written(self, before: OpenQuestion | None) -> None:
         """Note that the input gets a text that was begun elsewhere while *before* was open.
 
-        It was written in the editor, or searched for: a list that opened meanwhile takes it for a
-        message.
+        It was written in the editor, searched for, or pasted slowly: a list that opened meanwhile
+        takes it for a message.
         """
         question = self.question
         if question and question is not before and question.choices:
             question.choices.has_message = True
+
+    def keep(self, text: str, before: OpenQuestion | None) -> bool:
+        """Put a *text* begun while *before* was open aside if the input now holds an answer."""
+        question = self.question
+        if question is None or question is before or question.choices or not question.open:
+            return False
+        question.draft, question.has_kept = _joined(question.draft, text), True
+        return True
 
     def drop_answer(self) -> None:
         """Discard a half-typed answer: neither the model nor the history may get it."""

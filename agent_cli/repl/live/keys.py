@@ -20,7 +20,8 @@ from prompt_toolkit.search import accept_search, stop_search
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.repl.dialogue import ASIDE, Choice, chosen
-from agent_cli.repl.live.input.keyboard import ALT
+from agent_cli.repl.live.asking import OpenQuestion
+from agent_cli.repl.live.input.keyboard import ALT, Keyboard
 from agent_cli.repl.live.queue_edit import bind_queue_keys
 from agent_cli.repl.live.screen import LiveScreen
 
@@ -35,6 +36,7 @@ def bind_keys(screen: LiveScreen) -> None:
     _bind_menu(keys, screen)
     _bind_answers(keys, screen)
     _bind_editing(keys, screen)
+    _bind_pasting(keys, screen)
     _bind_search(keys, screen)
     _bind_agents(keys, screen)
     queued = Condition(lambda: bool(screen.listener.queued) and not screen.asking.question)
@@ -318,10 +320,6 @@ def _bind_editing(keys: KeyBindings, screen: LiveScreen) -> None:
     def insert(event: KeyPressEvent) -> None:
         event.current_buffer.insert_text(event.data * event.arg)
 
-    @keys.add(Keys.BracketedPaste)
-    def paste(event: KeyPressEvent) -> None:
-        screen.draft.paste(event.data)
-
     @keys.add("c-v")
     def paste_picture(_event: KeyPressEvent) -> None:
         screen.on_picture_requested()
@@ -329,6 +327,21 @@ def _bind_editing(keys: KeyBindings, screen: LiveScreen) -> None:
     @keys.add("c-g", filter=~is_searching)
     def edit(_event: KeyPressEvent) -> None:
         screen.app.create_background_task(_edit(screen))
+
+
+def _bind_pasting(keys: KeyBindings, screen: LiveScreen) -> None:
+    """Bind a paste; one that begins before a question opens, and ends after it, answers nothing."""
+    asking, begun = screen.asking, list[OpenQuestion | None]()
+    if isinstance(screen.app.input, Keyboard):
+        screen.app.input.on_paste = lambda: begun.append(asking.question)
+
+    @keys.add(Keys.BracketedPaste)
+    def paste(event: KeyPressEvent) -> None:
+        asked = begun.pop() if begun else asking.question
+        text = screen.draft.pasted(event.data)
+        if not asking.keep(text, asked):
+            asking.message_written(asked)
+            screen.draft.insert(text)
 
 
 def _bind_search(keys: KeyBindings, screen: LiveScreen) -> None:

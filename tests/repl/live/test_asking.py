@@ -2,13 +2,18 @@
 
 import asyncio
 import os
-from collections.abc import Coroutine
+import tty
+from collections.abc import Coroutine, Generator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 import pytest
+from prompt_toolkit.input import PipeInput
 
 from agent_cli.repl.dialogue import ENTER, Choice
 from agent_cli.repl.live.asking import SILENCE_S
+from agent_cli.repl.live.input.keyboard import GroundAnswer, Keyboard
 from tests.repl.live.test_screen import ESCAPE, UP, Live, live
 
 
@@ -406,3 +411,69 @@ async def test_text_of_an_editor_opened_before_a_list_is_a_message(
         assert it.person.got == [("written", False)]
         it.type("no, wait\r")
         assert await answered == "no, wait"
+
+
+class PtyKeyboard(Keyboard, PipeInput):
+    """Reads a pseudo-terminal as the program does; a a pipe passes parts of a paste on."""
+
+    def __init__(self, stdin: TextIO, master: int) -> None:
+        super().__init__(stdin, GroundAnswer())
+        self._master = master
+
+    def send_bytes(self, data: bytes) -> None:
+        os.write(self._master, data)
+
+    def send_text(self, data: str) -> None:
+        self.send_bytes(data.encode())
+
+
+@contextmanager
+def pty_keyboard() -> Generator[PtyKeyboard]:
+    master, slave = os.openpty()
+    tty.setraw(slave)
+    with os.fdopen(slave, encoding="utf-8") as stdin, os.fdopen(master, "wb"):
+        yield PtyKeyboard(stdin, master)
+
+
+async def half_pasted(it: Live, keyboard: PtyKeyboard) -> None:
+    """Paste the first half of a message; it is read when this returns."""
+    begun = asyncio.Event()
+    note, keyboard.on_paste = keyboard.on_paste, begun.set
+    it.type("\x1b[200~first ")
+    await begun.wait()
+    keyboard.on_paste = note
+    note()
+
+
+async def test_paste_begun_before_a_question_answers_nothing(tmp_path: Path) -> None:
+    """Over a slow connection it ends after the list has opened, and declined the call."""
+    with pty_keyboard() as keyboard:
+        async with live(tmp_path, keyboard=keyboard) as it:
+            await half_pasted(it, keyboard)
+            asking = it.screen.asking.select("allow? ", [Choice("Yes", ("y",))], text="decline")
+            answered = asyncio.ensure_future(asking)
+            await it.until(lambda: "allow?" in it.rows)
+            it.type("half\x1b[201~")
+            await it.until(lambda: "allow? first half" in it.rows)
+            await offered_to_send(it)
+            it.type("\r")
+            await it.until(lambda: it.person.got == [("first half", False)])
+            it.type("\x1b[200~no, \x1b[201~wait\r")
+
+            assert await answered == "no, wait"
+
+
+async def test_paste_begun_before_a_line_is_asked_for_is_kept_for_the_prompt(
+    tmp_path: Path,
+) -> None:
+    """It may be long and for the model, and the line a password for a server."""
+    with pty_keyboard() as keyboard:
+        async with live(tmp_path, keyboard=keyboard) as it:
+            await half_pasted(it, keyboard)
+            asked = await it.asked("name? ", "")
+            it.type("half\x1b[201~")
+            await it.until(lambda: it.rows == ["name? kept for your next message"])
+            it.type("\x1b[200~Anna\x1b[201~\r")
+
+            assert await asked == "Anna"
+            await it.until(lambda: it.rows == ["name? Anna", "you> first half"])

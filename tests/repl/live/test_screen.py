@@ -126,10 +126,12 @@ class Live:
 
 
 @asynccontextmanager
-async def live(tmp_path: Path, *, vi: bool = False) -> AsyncGenerator[Live]:
+async def live(
+    tmp_path: Path, *, vi: bool = False, keyboard: PipeInput | None = None
+) -> AsyncGenerator[Live]:
     """Run a screen for as long as the body runs."""
-    with create_pipe_input() as keyboard:
-        running = Live(keyboard, tmp_path / "history", vi=vi)
+    with create_pipe_input() as pipe:
+        running = Live(keyboard or pipe, tmp_path / "history", vi=vi)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(running.screen.run())
             await running.until(lambda: running.rows == ["you>"])

@@ -57,10 +57,10 @@ class Draft:
         bare = self.text.strip()
         return bare if "\n" not in bare or bare[0] in "/!" else trimmed(self.text)
 
-    def paste(self, text: str) -> None:
-        """Insert pasted text; a long text, or the path of a picture, as a mark."""
+    def pasted(self, text: str) -> str:
+        """Return pasted text to insert; a long text, or the path of a picture, as a mark."""
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-        self.insert(self.attach(text) or self.marks.shortened(text))
+        return self.attach(text) or self.marks.shortened(text)
 
     def insert(self, text: str) -> None:
         """Insert *text* at the cursor."""

@@ -126,6 +126,9 @@ class Keyboard(Vt100Input):
 
     The first read passes lines on one by one: they were typed before the prompt. The terminal's
     answer about its background is no key.
+
+    Attributes:
+        on_paste: Called when the beginning of a paste is read; its end may come much later.
     """
 
     _has_read = False
@@ -134,7 +137,8 @@ class Keyboard(Vt100Input):
         """Read *stdin*, a terminal, from which *answer* is taken out."""
         super().__init__(stdin)
         self._answer = answer
-        self.stdin_reader = self._reader = _Reader(stdin, answer)
+        self.on_paste: Callable[[], object] = bool
+        self.stdin_reader = self._reader = _Reader(stdin, answer, lambda: self.on_paste())
 
     def flush_keys(self) -> list[KeyPress]:
         """Return keys that were held back, as nothing followed them: Esc."""
@@ -148,6 +152,7 @@ class Keyboard(Vt100Input):
         is_burst, self._has_read = self._has_read, True
         if not is_burst or not _are_lines(keys):
             return keys
+        self.on_paste()
         chars = len(keys)
         while chars < _CHARS_MAX and select.select([self.fileno()], [], [], _QUIET_S)[0]:
             more = _without_strays(super().read_keys())
@@ -164,9 +169,10 @@ class _Reader(PosixStdinReader):
     At each read the parser would search all that has come of it: 5 MB took a quarter of a minute.
     """
 
-    def __init__(self, stdin: TextIO, answer: GroundAnswer) -> None:
+    def __init__(self, stdin: TextIO, answer: GroundAnswer, on_paste: Callable[[], object]) -> None:
         super().__init__(stdin.fileno(), encoding=stdin.encoding)
         self._answer = answer
+        self._on_paste = on_paste
         self._pieces: list[str] = []  # of a paste whose end has not come yet
 
     def read(self, count: int = 1024) -> str:
@@ -174,6 +180,8 @@ class _Reader(PosixStdinReader):
 
     def whole(self, text: str) -> str:
         """Return *text*, or "" while it is part of a paste, and what was held back at its end."""
+        if not self._pieces and _PASTE_BEGINS in text:
+            self._on_paste()
         if not self._pieces and text.rfind(_PASTE_BEGINS) <= text.rfind(_PASTE_ENDS):
             return text
         if text and not text.strip(_CTRL_C):

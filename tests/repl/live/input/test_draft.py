@@ -48,7 +48,7 @@ async def typed(line: Draft, keys: str) -> str:
 async def test_keys_treat_a_paste_mark_as_one_character() -> None:
     """S6: any key erases, passes over or undoes it as a whole."""
     line = draft()
-    line.paste(PASTE)
+    line.insert(line.pasted(PASTE))
 
     assert await typed(line, f"x{LEFT}{LEFT}y") == f"y{MARK}x"
     assert await typed(line, f"\x05{BACKSPACE}{BACKSPACE}") == "y"
@@ -97,7 +97,7 @@ async def test_very_long_prompt_of_the_history_is_recalled_as_a_mark() -> None:
 def test_text_that_is_put_back_has_its_paste_marks() -> None:
     """A queued message of 5,000 lines returns to the input as it was typed."""
     line = draft()
-    line.paste("a\nb\n" * 2_500)
+    line.insert(line.pasted("a\nb\n" * 2_500))
     typed_text, sent_text = line.buffer.text, line.text.strip()
     line.clear()
 
@@ -109,7 +109,7 @@ def test_text_that_is_put_back_has_its_paste_marks() -> None:
 async def test_forward_delete_removes_a_paste_mark_as_a_whole() -> None:
     """Two steps to the left are before the mark, not inside."""
     line = draft()
-    line.paste(PASTE)
+    line.insert(line.pasted(PASTE))
     line.insert("!")
 
     assert await typed(line, f"{LEFT}{LEFT}\x04") == "!"
@@ -118,7 +118,7 @@ async def test_forward_delete_removes_a_paste_mark_as_a_whole() -> None:
 def test_cleared_draft_is_kept_in_the_history_in_full() -> None:
     """S6: no typed text is lost; invalid bytes cannot keep it from being stored."""
     line = draft()
-    line.paste(PASTE)
+    line.insert(line.pasted(PASTE))
     line.insert("and \udcff")
 
     assert line.text == f"{PASTE}and ?"
@@ -146,7 +146,7 @@ def test_paste_gets_newlines_as_line_ends_and_keeps_control_characters() -> None
     """The characters of a log arrive; the screen neutralizes them."""
     line = draft()
 
-    line.paste("1\r\n2\r3\x1b[31mred\0")
+    line.insert(line.pasted("1\r\n2\r3\x1b[31mred\0"))
 
     assert line.buffer.text == "1\n2\n3\x1b[31mred\0"
 

@@ -55,7 +55,7 @@ def test_indented_paste_gets_its_mark_back(paste: str) -> None:
     """It is sent with its indentation, and without the blank lines at its ends."""
     line = Draft(Path("state/history"), warn=print)
     line.buffer.complete_while_typing = Never()
-    line.paste(paste)
+    line.insert(line.pasted(paste))
 
     assert line.marks.marked(line.message) == line.buffer.text
     assert line.marks.marked(f"see {line.text}".rstrip()) == f"see {line.buffer.text}"
