@@ -739,6 +739,40 @@ async def test_search_is_stopped_at_its_time_limit(
     assert "stopped after 0.5 s" in text
 
 
+async def test_stopped_search_keeps_what_it_found_newest_file_first(
+    tree: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ripgrep prints files as it finds them; none of the result may read like a whole one."""
+    printed = (
+        b"keep.log\x001:0:needle\n--\nsrc/deep/d.py\x003:8:needle two\n--\n"
+        b"src/a.py\x002:10:needle = 1\n--\nsrc/a.py\x003:21:print(needle)\n"
+    )
+
+    async def stopped(_workspace: Workspace, _arguments: Sequence[str], **_: float) -> SearchOutput:
+        return SearchOutput(next(outputs), "the search was stopped after 20 s; narrow it")
+
+    monkeypatch.setattr(search_runs, "search", stopped)
+
+    outputs = iter([printed, b""])
+    some = await tree("grep", pattern="needle")
+    none = await tree("grep", pattern="needle")
+
+    assert some.text.splitlines() == [
+        "src/a.py:2:needle = 1",
+        "--",
+        "src/a.py:3:print(needle)",
+        "--",
+        "src/deep/d.py:3:needle two",
+        "--",
+        "keep.log:1:needle",
+        "[the search was stopped after 20 s; narrow it]",
+    ]
+    assert some.details == {"kind": "search", "matches": 4, "total": 4, "cut": True}
+    assert none.text == (
+        "[no matches for needle in . so far; the search was stopped after 20 s; narrow it]"
+    )
+
+
 async def test_search_is_stopped_by_ctrl_c(slow_search: Tools) -> None:
     token = slow_search.cancel = CancelToken()
     started = slow_search.root / "started"

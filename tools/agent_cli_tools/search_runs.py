@@ -10,17 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import ToolContext, ToolResult
 from agent_cli.system.paths import is_dir
-from agent_cli.system.records import dataclass
 from agent_cli_tools.search_tools import GlobParameters, GrepParameters
 from agent_cli_tools.searches import (
+    Hit,
     SearchOutput,
     alternatives,
-    displayed,
     footer,
+    hits_of,
     is_there,
     left_out,
+    modified,
     not_read,
     opened,
     search,
@@ -57,7 +59,7 @@ async def glob(workspace: Workspace, params: GlobParameters, context: ToolContex
     shown = await asyncio.to_thread(_shown_paths, public, params.limit, workspace.root)
     notes: list[str] = []
     if not public:
-        notes.append(f"no files match {params.pattern} in {params.path}")
+        notes.append(f"no files match {params.pattern} in {params.path}{_so_far(found)}")
         if params.pattern.startswith(_ELSEWHERE):
             notes.append("a pattern starts in the searched folder; give another one as path")
         notes += [] if found.cut else await _ignored_names(workspace, arguments, found, matching)
@@ -67,7 +69,16 @@ async def glob(workspace: Workspace, params: GlobParameters, context: ToolContex
     if found.cut:
         notes.append(found.cut)
     text = "\n".join([*shown, *footer(notes)])
-    return ToolResult.of(text, {"kind": "search", "matches": len(shown), "total": len(public)})
+    return ToolResult.of(text, _details(len(shown), len(public), found))
+
+
+def _details(matches: int, total: int, found: SearchOutput) -> Json:
+    cut = {"cut": True} if found.cut else {}
+    return {"kind": "search", "matches": matches, "total": total, **cut}
+
+
+def _so_far(found: SearchOutput) -> str:
+    return " so far" if found.cut else ""
 
 
 def _named_folder(workspace: Workspace, base: Path, pattern: str) -> tuple[Path, str]:
@@ -129,7 +140,7 @@ def _matching(output: bytes, pattern: str, root: Path, base: Path) -> list[Path]
         found = [path for path in listed if spec.match_file(path.relative_to(base).as_posix())]
         if found:
             break
-    return [path for _, path in sorted((-_modified(path), path) for path in found)]
+    return [path for _, path in sorted((-modified(path), path) for path in found)]
 
 
 def _spec(pattern: str, *, of_files: bool) -> "GitIgnoreSpec":
@@ -143,13 +154,6 @@ def _spec(pattern: str, *, of_files: bool) -> "GitIgnoreSpec":
         raise ToolError(
             f"{pattern} is no pattern for names ({error}). Correct it and call again."
         ) from error
-
-
-def _modified(path: Path) -> float:
-    try:
-        return path.lstat().st_mtime
-    except OSError:
-        return 0.0  # It was deleted in the meantime; sort it last.
 
 
 def _below(path: Path, root: Path) -> Path:
@@ -184,36 +188,13 @@ _CARRIAGE_RETURN = re.compile(
     rf"(?>(?:\[\^(?:\\.|[^\]\\])*\]|\\(?!r|{_CODE}).|[^\\\r])*)(?:\\r|\\{_CODE}|\r)", re.DOTALL
 )
 
-# ripgrep shows nothing of a binary file that was named, and nothing more of one it has searched.
-_BINARY = re.compile(
-    rb"(?P<path>.+): (?:(?P<named>binary file matches)|WARNING: stopped searching .*) \(found .*",
-    re.DOTALL,
-)
-_LINE = re.compile(rb"(?P<line>\d+)(?P<mark>[:-])(?P<offset>\d+)[:-](?P<text>.*)", re.DOTALL)
-
-
-@dataclass(frozen=True, slots=True)
-class _Hit:
-    """One line of the result; context lines are not matches and do not count.
-
-    Attributes:
-        raw: The file's line as printed, without its end; None if only the file was named.
-        offset: Its byte offset in the file.
-    """
-
-    path: bytes
-    text: str
-    is_match: bool = True
-    raw: bytes | None = None
-    offset: int = 0
-
 
 async def grep(workspace: Workspace, params: GrepParameters, context: ToolContext) -> ToolResult:
     """Search as *params* say."""
     root = search_root(workspace, params.path, context)
     globs = _globs(workspace, params.glob, root)
     found = await search(workspace, _arguments(params, root, globs))
-    hits = list(_FORMATS[params.mode](found.output))
+    hits = await asyncio.to_thread(hits_of, found.output, params.mode, workspace.root)
     secret = {hit.path for hit in hits if is_secret(workspace.root / os.fsdecode(hit.path))}
     public = [hit for hit in hits if hit.path not in secret]
     shown, matches, untrue = await asyncio.to_thread(
@@ -223,7 +204,7 @@ async def grep(workspace: Workspace, params: GrepParameters, context: ToolContex
     total = sum(hit.is_match for hit in public if hit.path not in untrue)
     if total == 0:
         shown = []  # drops separators as well
-        notes.append(f"no matches for {params.pattern} in {params.path}")
+        notes.append(f"no matches for {params.pattern} in {params.path}{_so_far(found)}")
         notes += await _unfit(workspace, params.glob, root, globs)
         notes += [] if found.cut else await _ignored_matches(workspace, params, root, globs, found)
     elif matches < total:
@@ -235,7 +216,7 @@ async def grep(workspace: Workspace, params: GrepParameters, context: ToolContex
     if found.cut:
         notes.append(found.cut)
     text = "\n".join([*shown, *footer(notes)])
-    return ToolResult.of(text, {"kind": "search", "matches": matches, "total": total})
+    return ToolResult.of(text, _details(matches, total, found))
 
 
 async def _unfit(workspace: Workspace, written: str, root: str, globs: Sequence[str]) -> list[str]:
@@ -257,7 +238,9 @@ async def _ignored_matches(
     arguments = ["--files-with-matches", "--null", *_query(params, root, globs)]
     found = await _search_ignored(workspace, arguments, before)
     hits = [
-        hit for hit in _files(found.output) if not is_secret(workspace.root / os.fsdecode(hit.path))
+        hit
+        for hit in hits_of(found.output, "files", workspace.root)
+        if not is_secret(workspace.root / os.fsdecode(hit.path))
     ]
     named, _, untrue = await asyncio.to_thread(_shown_hits, hits, _IGNORED_NAMED, workspace.root)
     return _ignored(named, len(hits) - len(untrue), found)
@@ -267,7 +250,7 @@ def _arguments(params: GrepParameters, root: str, globs: Sequence[str]) -> list[
     modes = {"content": [], "files": ["--files-with-matches"], "count": ["--count"]}
     return [
         *("--color=never", "--no-heading", "--with-filename", "--line-number", "--null"),
-        *("--byte-offset", "--sortr=modified", "--max-columns-preview"),
+        *("--byte-offset", "--max-columns-preview"),
         f"--max-columns={_COLUMNS_MAX}",
         *modes[params.mode],
         *([f"--context={params.context}"] if params.context else []),
@@ -318,54 +301,7 @@ def _globs(workspace: Workspace, written: str, root: str) -> list[str]:
     return globs
 
 
-def _content(output: bytes) -> Iterator[_Hit]:
-    begun = b""  # of the path, which may have line breaks
-    for line in output.split(b"\n")[:-1]:  # the last one is empty, or incomplete
-        raw_path, separator, rest = line.partition(b"\0")
-        if not separator:
-            if line.removesuffix(b"\r") == b"--":  # inside of a file, --crlf ends it with CRLF
-                yield _Hit(b"", "--", is_match=False)
-            elif binary := _BINARY.fullmatch(line):
-                text = f"{displayed(binary['path'])}: binary; other matches in it are not shown"
-                yield _Hit(binary["path"], text, is_match=binary["named"] is not None)
-            else:
-                begun += line + b"\n"
-            continue
-        raw_path, begun = begun + raw_path, b""
-        number, mark, offset, printed = _parts(rest)
-        # With --crlf, ripgrep ends a last line that has no end with CRLF.
-        raw = printed.removesuffix(b"\r")
-        text = raw.decode("utf-8", "replace")
-        shown = f"{displayed(raw_path)}{mark}{number}{mark}{text}"
-        yield _Hit(raw_path, shown, mark == ":", raw, offset)
-
-
-def _parts(printed: bytes) -> tuple[int, str, int, bytes]:
-    """Return line number, mark (: or -), offset and text of `12:345:text`."""
-    number = _LINE.match(printed)
-    assert number is not None, "ripgrep prints what it was asked for"
-    return int(number["line"]), number["mark"].decode(), int(number["offset"]), number["text"]
-
-
-def _files(output: bytes) -> Iterator[_Hit]:
-    for raw_path in output.split(b"\0")[:-1]:
-        yield _Hit(raw_path, displayed(raw_path))
-
-
-def _counts(output: bytes) -> Iterator[_Hit]:
-    begun = b""
-    for line in output.split(b"\n")[:-1]:  # as above
-        raw_path, separator, count = line.partition(b"\0")
-        begun += raw_path if separator else line + b"\n"
-        if separator:
-            yield _Hit(begun, f"{displayed(begun)}:{count.decode().rstrip()}")
-            begun = b""
-
-
-_FORMATS = {"content": _content, "files": _files, "count": _counts}
-
-
-def _shown_hits(hits: list[_Hit], limit: int, root: Path) -> tuple[list[str], int, set[bytes]]:
+def _shown_hits(hits: list[Hit], limit: int, root: Path) -> tuple[list[str], int, set[bytes]]:
     """Return the lines that fit, the number of matches, and files that do not contain them."""
     lines: list[str] = []
     matches = 0
@@ -380,7 +316,7 @@ def _shown_hits(hits: list[_Hit], limit: int, root: Path) -> tuple[list[str], in
     return lines, matches, untrue
 
 
-def _true(hits: Iterable[_Hit], root: Path, untrue: set[bytes]) -> Iterator[_Hit]:
+def _true(hits: Iterable[Hit], root: Path, untrue: set[bytes]) -> Iterator[Hit]:
     """Yield the *hits* that match their file; add the paths of others to *untrue*."""
     for path, of_file in groupby(hits, key=lambda hit: hit.path):
         if not path:

@@ -1,4 +1,4 @@
-"""Run ripgrep within limits of time and size, and verify its output."""
+"""Run ripgrep within limits of time and size, read its output, and verify it."""
 
 import asyncio
 import codecs
@@ -7,11 +7,11 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
-from typing import IO
+from typing import IO, Literal
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.tooling import ToolContext
@@ -112,9 +112,9 @@ async def search(
         try:
             async with asyncio.timeout(limit_s):
                 if await asyncio.to_thread(_collect, process, output):
-                    cut = "the search was stopped: it found too much"
+                    cut = "the search was stopped: it found too much; narrow it"
         except TimeoutError:
-            cut = f"the search was stopped after {limit_s:g} s"
+            cut = f"the search was stopped after {limit_s:g} s; narrow it"
         finally:
             process.kill()
             # One that waits for a disk ends later: the thread that reads its output collects it.
@@ -271,6 +271,14 @@ def opened(path: Path, root: Path) -> Generator[OpenedFile | None]:
         os.close(descriptor)
 
 
+def modified(path: Path) -> float:
+    """Return when the file *path* was last changed; of one deleted meanwhile the epoch."""
+    try:
+        return path.lstat().st_mtime
+    except OSError:
+        return 0.0
+
+
 def is_there(path: Path) -> bool:
     """Return whether *path* exists without symlinks in it."""
     try:
@@ -279,3 +287,100 @@ def is_there(path: Path) -> bool:
     except OSError:
         return False
     return True
+
+
+# Read the output of a search.
+
+# ripgrep shows nothing of a binary file that was named, and nothing more of one it has searched.
+_BINARY = re.compile(
+    rb"(?P<path>.+): (?:(?P<named>binary file matches)|WARNING: stopped searching .*) \(found .*",
+    re.DOTALL,
+)
+_LINE = re.compile(rb"(?P<line>\d+)(?P<mark>[:-])(?P<offset>\d+)[:-](?P<text>.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One line of the result; context lines are not matches and do not count.
+
+    Attributes:
+        raw: The file's line as printed, without its end; None if only the file was named.
+        offset: Its byte offset in the file.
+    """
+
+    path: bytes
+    text: str
+    is_match: bool = True
+    raw: bytes | None = None
+    offset: int = 0
+
+
+def _content(output: bytes) -> Iterator[Hit]:
+    begun = b""  # of the path, which may have line breaks
+    for line in output.split(b"\n")[:-1]:  # the last one is empty, or incomplete
+        raw_path, separator, rest = line.partition(b"\0")
+        if not separator:
+            if line.removesuffix(b"\r") == b"--":  # inside of a file, --crlf ends it with CRLF
+                yield _BETWEEN
+            elif binary := _BINARY.fullmatch(line):
+                text = f"{displayed(binary['path'])}: binary; other matches in it are not shown"
+                yield Hit(binary["path"], text, is_match=binary["named"] is not None)
+            else:
+                begun += line + b"\n"
+            continue
+        raw_path, begun = begun + raw_path, b""
+        number, mark, offset, printed = _parts(rest)
+        # With --crlf, ripgrep ends a last line that has no end with CRLF.
+        raw = printed.removesuffix(b"\r")
+        text = raw.decode("utf-8", "replace")
+        shown = f"{displayed(raw_path)}{mark}{number}{mark}{text}"
+        yield Hit(raw_path, shown, mark == ":", raw, offset)
+
+
+def _parts(printed: bytes) -> tuple[int, str, int, bytes]:
+    """Return line number, mark (: or -), offset and text of `12:345:text`."""
+    number = _LINE.match(printed)
+    assert number is not None, "ripgrep prints what it was asked for"
+    return int(number["line"]), number["mark"].decode(), int(number["offset"]), number["text"]
+
+
+def _files(output: bytes) -> Iterator[Hit]:
+    for raw_path in output.split(b"\0")[:-1]:
+        yield Hit(raw_path, displayed(raw_path))
+
+
+def _counts(output: bytes) -> Iterator[Hit]:
+    begun = b""
+    for line in output.split(b"\n")[:-1]:  # as above
+        raw_path, separator, count = line.partition(b"\0")
+        begun += raw_path if separator else line + b"\n"
+        if separator:
+            yield Hit(begun, f"{displayed(begun)}:{count.decode().rstrip()}")
+            begun = b""
+
+
+_FORMATS = {"content": _content, "files": _files, "count": _counts}
+_BETWEEN = Hit(b"", "--", is_match=False)
+
+
+def hits_of(output: bytes, mode: Literal["content", "files", "count"], root: Path) -> list[Hit]:
+    """Return the lines that *output* holds in *mode*, those of the file last changed first.
+
+    ripgrep can sort, but searches in one thread then, and shows nothing before it has seen all.
+    """
+    files: dict[bytes, list[Hit]] = {}
+    is_divided = divides = False
+    for hit in _FORMATS[mode](output):
+        if not hit.path:
+            divides = True
+            continue
+        of_file = files.setdefault(hit.path, [])
+        if divides and of_file:
+            of_file.append(_BETWEEN)
+        is_divided, divides = is_divided or (divides and not of_file), False
+        of_file.append(hit)
+    changed = {path: modified(root / os.fsdecode(path)) for path in files}
+    hits: list[Hit] = []
+    for path in sorted(files, key=lambda path: (-changed[path], path)):
+        hits += [_BETWEEN, *files[path]] if hits and is_divided else files[path]
+    return hits

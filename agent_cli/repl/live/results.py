@@ -196,8 +196,10 @@ def outcome_of(details: Json) -> str:
             return f"{shown}{counted(total, 'line')}"
         case {"kind": "pdf", "shown": str(shown)}:
             return shown
-        case {"kind": "search", "matches": int(matches)}:
-            return counted(matches, "match", "matches")
+        case {"kind": "search", "matches": int(matches), "total": int(total), **more}:
+            shown = "" if matches == total else f"{matches:,} of "
+            stopped = " · stopped early" if more.get("cut") else ""
+            return f"{shown}{counted(total, 'match', 'matches')}{stopped}"
         case {"agent": str(), "rounds": int(rounds), **more}:
             cost = more.get("cost_microdollars")
             spent = dollars(cost, decimals=4) if isinstance(cost, int) else ""

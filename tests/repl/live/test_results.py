@@ -104,7 +104,12 @@ def test_content_of_a_file_read_by_the_model_is_not_printed() -> None:
         ({"kind": "command", "exit_code": None, "job": 7}, "job 7, in the background"),
         ({"job": 7, "status": "Started as job 7."}, "job 7, in the background"),
         ({"kind": "read", "lines": 3, "total": 9}, "3 of 9 lines"),
-        ({"kind": "search", "matches": 1}, "1 match"),
+        ({"kind": "search", "matches": 1, "total": 1}, "1 match"),
+        ({"kind": "search", "matches": 100, "total": 4000}, "100 of 4,000 matches"),
+        (
+            {"kind": "search", "matches": 0, "total": 0, "cut": True},
+            "0 matches · stopped early",
+        ),
         ({"kind": "directory", "entries": 0}, "0 entries"),
         ({"kind": "diff", "added": "many"}, ""),
         (["kind"], ""),
