@@ -46,7 +46,7 @@ _HOOK_SETTINGS = (
 # a new folder, but mise not about a changed file, and direnv not about what an `.envrc` sources.
 _SHELL_SETTINGS = ("mise.toml", ".mise.toml", ".mise", ".config/mise", "mise/config.toml")
 # With the name of an environment: `mise.test.toml`.
-_SHELL_VARIANTS = (("mise.", ".toml"), (".mise.", ".toml"), (".envrc.", ""))
+_MISE_STARTS = ("mise.", ".mise.")
 # And `mise/config.test.toml`.
 _MISE_VARIANT = late_pattern(r"(?:.*/)?(?<!/\.config/)mise/config\.(?:[^/]+\.)?toml", re.DOTALL)
 # Settings of other version control: they name programs that each of its commands runs, or another
@@ -200,12 +200,14 @@ def _variant_starts(folder: str, name: str) -> str | None:
     """Return what a file may start whose lowercase *name* only begins or ends as known ones do."""
     if name.endswith(_EDITOR_FILES):
         return _EDITOR
-    if any(name.startswith(start) and name.endswith(end) for start, end in _SHELL_VARIANTS):
+    if name.startswith(".envrc."):
         return _SHELL
     # What nix-direnv keeps for `use flake`, and has direnv run although nobody changed an `.envrc`.
     if name.endswith(".rc") and folder.endswith("/.direnv"):
         return _SHELL
-    is_of_mise = name.endswith(".toml") and _MISE_VARIANT.fullmatch(f"{folder}/{name}")
+    is_of_mise = name.endswith(".toml") and (
+        name.startswith(_MISE_STARTS) or _MISE_VARIANT.fullmatch(f"{folder}/{name}")
+    )
     return _SHELL if is_of_mise else None
 
 
