@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from agent_cli.repl.approval.preview import Row
-from agent_cli.repl.live.display import question_rows
 from agent_cli.repl.live.paint import Paint
+from agent_cli.repl.live.view import question_rows
 from agent_cli.repl.markdown import THEMES, MarkdownStream
 from tests.repl.markdown.documents import mixed
 from tests.repl.markdown.painter import text_of

@@ -1,4 +1,4 @@
-"""The queue of events and rows not yet on the screen, and the model's thinking among them."""
+"""The queue of events and rows not yet on the screen, and the filters of events before it."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -6,13 +6,23 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, Literal, TypeAlias
 
-from agent_cli.contracts.events import Event, MessageEnd, MessageUpdate, ToolExecutionUpdate
+from agent_cli.contracts.events import (
+    Event,
+    MessageEnd,
+    MessageUpdate,
+    StateChanged,
+    ToolExecutionUpdate,
+    TurnEnd,
+)
 from agent_cli.contracts.messages import AssistantMessage
+from agent_cli.contracts.options import Streaming
 from agent_cli.contracts.provider import TextDelta, ThinkingDelta
 from agent_cli.contracts.side_events import ToolAttemptUpdate
 from agent_cli.contracts.wording import seconds
+from agent_cli.core.run import CONTENT_STREAMED, Phase
 from agent_cli.repl.live.paint import Paint, sentence_rows
 from agent_cli.system.records import dataclass
+from agent_cli.terminal.narration import cited_text, words
 
 HELD_CHARS_MAX: Final = 1_000_000
 # Between two joined texts, keys are handled.
@@ -255,3 +265,41 @@ class Thinking:
 
 def _with_thought(update: MessageUpdate, piece: ThinkingDelta, text: str) -> MessageUpdate:
     return replace(update, event=replace(piece, delta=text))
+
+
+class StreamingFilter:
+    """Filters and splits events for display.
+
+    Live, a reply passes unchanged. Sequential, its text is held back while it streams: an answer is
+    shown word by word once the run is responding, text before tool calls is shown whole before
+    them, and a reply that broke off is never shown.
+    """
+
+    def __init__(self, streaming: Streaming) -> None:
+        self._live = streaming == "live"
+        self._answer: MessageEnd | None = None
+
+    def __call__(self, event: Event) -> Iterator[Event]:
+        """Yield the events to show for *event*."""
+        match event:
+            case MessageUpdate(event=TextDelta()) if not self._live:
+                pass
+            case MessageEnd(message=AssistantMessage()) if not self._live:
+                self._answer = event
+            case StateChanged(after=after) if after in CONTENT_STREAMED:
+                yield event
+                yield from self._release(in_words=True)
+            case StateChanged(before=Phase.THINKING) | TurnEnd():
+                yield from self._release(in_words=False)
+                yield event
+            case _:
+                yield event
+
+    def _release(self, *, in_words: bool) -> Iterator[Event]:
+        held, self._answer = self._answer, None
+        if held is None or not isinstance(message := held.message, AssistantMessage):
+            return
+        if in_words and not message.broke_off:
+            for word in words(cited_text(message.content)):
+                yield MessageUpdate(lambda: message, TextDelta(0, word))
+        yield held

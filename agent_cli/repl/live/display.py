@@ -1,75 +1,22 @@
-"""Render events in order, at a limited number of frames per second; the rows of a question."""
+"""Paint events in order, at a limited number of frames per second."""
 
 import asyncio
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
-from itertools import groupby, pairwise
 from typing import Final
 
-from agent_cli.contracts.events import Event, MessageEnd, MessageUpdate, StateChanged, TurnEnd
-from agent_cli.contracts.messages import AssistantMessage
-from agent_cli.contracts.options import Streaming
-from agent_cli.contracts.provider import TextDelta
-from agent_cli.core.run import CONTENT_STREAMED, Phase
+from agent_cli.contracts.events import Event, MessageUpdate
 from agent_cli.repl.approval.preview import Row
-from agent_cli.repl.live.backlog import Backlog, Item, Rows, Thinking
-from agent_cli.repl.live.paint import (
-    TAB_CELLS,
-    Paint,
-    Role,
-    colored,
-    row_width,
-    rows_of,
-    sentence_rows,
-)
+from agent_cli.repl.live.backlog import Backlog, Item, Rows, StreamingFilter, Thinking
+from agent_cli.repl.live.paint import Paint, rows_of, sentence_rows
 from agent_cli.repl.live.painter import Painter
 from agent_cli.repl.live.shared_terminal import copy_to_file
-from agent_cli.repl.live.view import SessionView
+from agent_cli.repl.live.view import SessionView, question_rows
 from agent_cli.repl.markdown import THEMES, rendered
-from agent_cli.repl.markdown.styles import TokenKind
 from agent_cli.system.logger import logger
-from agent_cli.terminal.narration import HostedView, cited_text, narrate, words
+from agent_cli.terminal.narration import HostedView, narrate
 from agent_cli.terminal.writer import Style
-
-
-class StreamingFilter:
-    """Filters and splits events for display.
-
-    Live, a reply passes unchanged. Sequential, its text is held back while it streams: an answer is
-    shown word by word once the run is responding, text before tool calls is shown whole before
-    them, and a reply that broke off is never shown.
-    """
-
-    def __init__(self, streaming: Streaming) -> None:
-        self._live = streaming == "live"
-        self._answer: MessageEnd | None = None
-
-    def __call__(self, event: Event) -> Iterator[Event]:
-        """Yield the events to show for *event*."""
-        match event:
-            case MessageUpdate(event=TextDelta()) if not self._live:
-                pass
-            case MessageEnd(message=AssistantMessage()) if not self._live:
-                self._answer = event
-            case StateChanged(after=after) if after in CONTENT_STREAMED:
-                yield event
-                yield from self._tell(in_words=True)
-            case StateChanged(before=Phase.THINKING) | TurnEnd():
-                yield from self._tell(in_words=False)
-                yield event
-            case _:
-                yield event
-
-    def _tell(self, *, in_words: bool) -> Iterator[Event]:
-        held, self._answer = self._answer, None
-        if held is None or not isinstance(message := held.message, AssistantMessage):
-            return
-        if in_words and not message.broke_off:
-            for word in words(cited_text(message.content)):
-                yield MessageUpdate(lambda: message, TextDelta(0, word))
-        yield held
-
 
 _log = logger(__name__)
 _FRAME_S: Final = 0.05
@@ -302,98 +249,3 @@ class Display:
                 await self._changed.wait()
         except TimeoutError:
             pass  # only the time changed
-
-
-_COLUMNS_MAX: Final = 100
-_MOVED_CHARS_MAX: Final = 1_000
-_LINE: Final = "─"
-_GROUNDS: Final[dict[str, tuple[Role, Role]]] = {
-    "added": ("added ground", "added word"),
-    "removed": ("removed ground", "removed word"),
-}
-
-
-def question_rows(rows: Iterable[Row], paint: Paint, columns: int) -> list[str]:
-    """Return *rows* painted for *columns* cells; nothing of their text is left out."""
-    return [row for each in rows for row in _painted(each, paint, columns)]
-
-
-def _painted(row: Row, paint: Paint, columns: int) -> Iterator[str]:
-    row = row._replace(text=row.text.replace("\n", "\\n"))  # a row stays one line
-    if row.style == "title":
-        yield from _title(row, paint, columns)
-    elif row.style in _GROUNDS:
-        yield _change(row, paint, columns)
-    elif row.spans:
-        [text] = rows_of(row.text)
-        pieces = ((text[start:end], paint.begin(style)) for start, end, style in row.spans)
-        yield "".join(colored(piece, begin) for piece, begin in pieces).rstrip()
-    elif (code := _without_tabs(row)).tokens or (code.gutter and row_width(code.text) < columns):
-        yield "".join(colored(*piece) for piece in _code(code, paint, ()))
-    else:
-        yield from sentence_rows(row.text, columns, paint.begin(row.style))
-
-
-def _title(row: Row, paint: Paint, columns: int) -> Iterator[str]:
-    """Yield a rule with the title in it; a title that is too wide stands below a rule."""
-    width = min(columns - 1, _COLUMNS_MAX)
-    beside = f" {row.beside} " if row.beside else ""
-    end = f"{beside}──" if beside else ""
-    room = width - row_width(row.text) - row_width(end) - len("──  ")
-    if room < 1:
-        yield paint.text(_LINE * width, "rule")
-        yield from sentence_rows(row.text, columns, paint.begin("title"))
-        if row.beside:
-            yield from sentence_rows(row.beside, columns, paint.begin("dim"))
-        return
-    rule = paint.text(_LINE * room, "rule")
-    end = f"{paint.text(beside, 'dim')}{paint.text('──', 'rule')}" if beside else ""
-    yield f"{paint.text('──', 'rule')} {paint.text(row.text, 'title')} {rule}{end}"
-
-
-def _change(row: Row, paint: Paint, columns: int) -> str:
-    """Return a changed line on its ground, to the edge if it fits, its changed words brighter."""
-    ground, word = _GROUNDS[row.style]
-    row = _without_tabs(row)
-    left = min(columns - 1, _COLUMNS_MAX) - row_width(row.text)
-    merged = groupby(_code(row, paint, (ground, word)), key=lambda piece: piece[1])
-    painted = "".join(colored("".join(text for text, _ in run), begin) for begin, run in merged)
-    return painted + paint.ground_behind(ground, left)
-
-
-def _without_tabs(row: Row) -> Row:
-    """Return *row* as the screen shows it; tabs move its marks and tokens."""
-    [text] = rows_of(row.text)
-    if text == row.text:
-        return row
-    if text != row.text.expandtabs(TAB_CELLS) or len(text) > _MOVED_CHARS_MAX:
-        return Row(text, row.style)
-    columns = [len(row.text[:at].expandtabs(TAB_CELLS)) for at in range(len(row.text) + 1)]
-    return row._replace(
-        text=text,
-        marks=tuple((columns[start], columns[end]) for start, end in row.marks),
-        tokens=tuple((columns[start], columns[end], kind) for start, end, kind in row.tokens),
-    )
-
-
-def _code(row: Row, paint: Paint, grounds: tuple[Role, ...]) -> Iterator[tuple[str, str]]:
-    """Yield the pieces of a line of code and the sequences that begin their colours.
-
-    Args:
-        row: The line.
-        paint: The colours.
-        grounds: The roles of a changed line and of its changed words; none for a line as it is.
-    """
-    cuts = {0, min(row.gutter, len(row.text)), len(row.text)}
-    cuts.update(column for start, end in row.marks for column in (start, end))
-    cuts.update(column for start, end, _ in row.tokens for column in (start, end))
-    for start, end in pairwise(sorted(cuts)):
-        is_marked = any(first <= start < last for first, last in row.marks)
-        kinds: list[TokenKind] = [kind for first, last, kind in row.tokens if first <= start < last]
-        if start < row.gutter and not grounds:
-            yield row.text[start:end], paint.begin("dim")
-        elif grounds and (is_marked or not kinds):
-            yield row.text[start:end], paint.begin(grounds[is_marked])
-        else:
-            ground = grounds[0] if grounds else None
-            yield row.text[start:end], paint.token(kinds[0], ground) if kinds else ""

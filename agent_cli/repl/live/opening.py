@@ -15,8 +15,8 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.core.message_queue import unsent
 from agent_cli.repl import Look
 from agent_cli.repl.live.activity import ActivityLine, Bell, alert
-from agent_cli.repl.live.backlog import Backlog, Thinking
-from agent_cli.repl.live.display import Display, StreamingFilter
+from agent_cli.repl.live.backlog import Backlog, StreamingFilter, Thinking
+from agent_cli.repl.live.display import Display
 from agent_cli.repl.live.input.editing import edit_text, terminal_lent
 from agent_cli.repl.live.paint import Paint, sentence_rows
 from agent_cli.repl.live.results import DIFF_ROWS_MAX, Details, Results, SideOutput

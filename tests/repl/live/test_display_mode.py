@@ -5,7 +5,7 @@ from agent_cli.contracts.events import Event
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.provider import TextDelta, ThinkingDelta
 from agent_cli.contracts.timeline import Block, text_block
-from agent_cli.repl.live.display import StreamingFilter
+from agent_cli.repl.live.backlog import StreamingFilter
 from tests.tables import each_row
 
 CALL: Block = {"type": "tool_use", "id": "1", "name": "read", "input": {}}

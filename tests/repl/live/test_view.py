@@ -22,8 +22,7 @@ from agent_cli.contracts.tooling import ToolResult
 from agent_cli.core.declining import SAYING
 from agent_cli.headless.report import to_json
 from agent_cli.repl.live.activity import ActivityLine
-from agent_cli.repl.live.backlog import Item, Rows, Thinking, text_of
-from agent_cli.repl.live.display import StreamingFilter
+from agent_cli.repl.live.backlog import Item, Rows, StreamingFilter, Thinking, text_of
 from agent_cli.repl.live.paint import Paint
 from agent_cli.repl.live.results import Details, Results
 from agent_cli.repl.live.tool_rows import ToolRows

@@ -3,8 +3,8 @@
 import re
 
 from agent_cli.repl.approval.preview import Row
-from agent_cli.repl.live.display import question_rows
 from agent_cli.repl.live.paint import Paint, row_width
+from agent_cli.repl.live.view import question_rows
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*[mX]")
 CHANGED = Row("    2 + return a + b", "added", ((17, 18),))
