@@ -143,7 +143,7 @@ def _rename(context: Context, name: str) -> None:
         return
     option = "--resume=" if name.startswith("-") else "-r "  # else it would be another option
     resuming = f"agent-cli {option}{shlex.quote(name)}"
-    context.writer.aside(f"go on with this session later: {resuming}", "dim")
+    context.writer.aside(f"renamed; go on with this session later: {resuming}", "dim")
 
 
 async def _rewind(context: Context, number: str) -> None:

@@ -424,8 +424,8 @@ def test_rename_names_the_session() -> None:
     assert app.sessions.name == "-x"
     assert shown == [
         "/rename needs a name, such as /rename login bug",
-        "go on with this session later: agent-cli -r 'login bug'",
-        "go on with this session later: agent-cli --resume=-x",
+        "renamed; go on with this session later: agent-cli -r 'login bug'",
+        "renamed; go on with this session later: agent-cli --resume=-x",
     ]
 
 

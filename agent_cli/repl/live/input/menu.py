@@ -50,7 +50,8 @@ class Menu:
         """The index of the completion that Enter takes, if it takes one.
 
         It is the chosen one, else the one that is typed in full, else the only one, else the first
-        if it begins as typed; of the arguments of a command only one that is the only one.
+        if it begins as typed; of the arguments of a command only one that is begun and the only
+        one: `/goal` with a blank behind it shows the goal, and does not take `off`.
         """
         state = self._buffer.complete_state
         if state is None or not state.completions:
@@ -61,11 +62,11 @@ class Menu:
         texts = [_completed(before, completion) for completion in state.completions]
         if before in texts:
             return texts.index(before)
-        if (only := self._only(before)) is not None:
-            return texts.index(_completed(before, only)) if len(texts) == 1 else 0
         first = state.completions[0]
         is_argument = before.startswith("/") and " " in before
         has_begun = bool(first.start_position) or before == "/"
+        if (has_begun or not is_argument) and (only := self._only(before)) is not None:
+            return texts.index(_completed(before, only)) if len(texts) == 1 else 0
         return 0 if isinstance(first, Certain) and has_begun and not is_argument else None
 
     @property

@@ -213,7 +213,13 @@ def test_enter_accepts_the_only_command_completion_and_runs_the_command() -> Non
         terminal.until("only looks around")
         terminal.send("\r")
         terminal.until("mode: plan")
+        terminal.until_prompt()
+        terminal.send("/diff ")
+        terminal.until("the last run only")
+        terminal.send("\r")  # nothing of the argument is typed
+        terminal.until("3 files, +2")
 
+        assert "/diff run" not in terminal.text
         assert "there is no command" not in terminal.text
 
 
