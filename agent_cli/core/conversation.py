@@ -87,13 +87,6 @@ class Conversation(Record):
         """Return every message, for people."""
         return list(projection.messages(projection.entries(self._prompts)))
 
-    def context(self) -> list[Message]:
-        """Return the messages of the next request."""
-        # Two to four parts of a turn ask, and each projection walks through the whole timeline.
-        if self._projected is None:
-            self._projected = projection.context(self._prompts)
-        return [*self._projected]
-
     def open_calls(self) -> list[ToolOutput]:
         """Return the calls of the last reply that have no result yet, in call order."""
         found: list[ToolOutput] = []

@@ -78,10 +78,13 @@ def numbered(prompts: Iterable[Prompt]) -> Iterator[tuple[int, Output]]:
     return enumerate(entries(prompts), start=1)
 
 
-def messages(outputs: Iterable[Output]) -> Iterator[Message]:
-    """Yield the messages that *outputs* represent, including messages of incomplete replies."""
+def messages(outputs: Iterable[Output], *, last_ms: int = 0) -> Iterator[Message]:
+    """Yield the messages that *outputs* represent, including messages of incomplete replies.
+
+    *last_ms* is the time of the last reply, or of its last answer, before *outputs*.
+    """
     blocks: list[BlockOutput] = []
-    last_ms = 0  # a call may have ended after the entries behind it were recorded
+    # A call may have ended after the entries behind it were recorded.
     for output in outputs:
         at_ms = max(last_ms, output.at_ms)
         match output:
@@ -151,9 +154,8 @@ def _edit_note(call: ToolOutput) -> tuple[Block, ...]:
     return (text_block(f"[{note}: {used}]"),)
 
 
-def context(prompts: Sequence[Prompt]) -> list[Message]:
-    """Return the messages of the next request, with compactions and trims applied."""
-    outputs = shown(prompts)
+def context(outputs: Sequence[Output]) -> list[Message]:
+    """Return the messages of the next request, of `shown` entries."""
     found = _with_levels(messages(outputs))
     if (signed := _signed(outputs)) and isinstance(prompt := found[1], UserMessage):
         found[1] = replace(prompt, signed=signed)
@@ -196,7 +198,7 @@ def _signed(outputs: Sequence[Output]) -> SignedSummary | None:
 
 
 def shown(prompts: Sequence[Prompt]) -> list[Output]:
-    """Return the entries that `context` consists of.
+    """Return the entries that the next request shows, with compactions and trims applied.
 
     The first user message always stays. A prompt the model refused is left out whole, and so is a
     message that was withdrawn before it was sent; of a reply the user interrupted the text stays,

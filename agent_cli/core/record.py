@@ -1,10 +1,11 @@
 """The record: an append-only list of prompts and outputs whose changes are published as events.
 
-It knows the position and time of an entry, not its meaning.
+It knows the position and time of an entry, and what of the next request a change leaves as it is.
 """
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from agent_cli.contracts.errors import ConversationError
 from agent_cli.contracts.events import (
@@ -15,9 +16,21 @@ from agent_cli.contracts.events import (
     PromptStarted,
     PromptStateChanged,
 )
-from agent_cli.contracts.messages import Message, now_ms
-from agent_cli.contracts.timeline import NO_USAGE, Output, Prompt, PromptState, ToolOutput, Usage
-from agent_cli.core.projection import entries, usage_of
+from agent_cli.contracts.messages import AssistantMessage, Message, ToolResultMessage, now_ms
+from agent_cli.contracts.timeline import (
+    NO_USAGE,
+    BlockOutput,
+    CustomOutput,
+    Output,
+    Prompt,
+    PromptState,
+    ReplyOutput,
+    ToolOutput,
+    Usage,
+    UserOutput,
+)
+from agent_cli.core.projection import context, entries, messages, shown, usage_of
+from agent_cli.system.records import dataclass
 
 _NEXT_STATES: dict[PromptState, frozenset[PromptState]] = {
     "running": frozenset({"running", "waiting_for_approval", "completed"}),
@@ -42,7 +55,8 @@ class Record:
         self.publish: EventSink = _ignore
         self.taken_back = NO_USAGE  # the cost of prompts that were rewound
         self._prompts = list(prompts)
-        self._projected: list[Message] | None = None  # the next request's, until a change
+        self._projected: _Projected | None = None
+        self._is_projected = False  # until the next change
         self._last_ms = max(map(_last_ms, self._prompts), default=0)
         self._dated_ms: int | None = None
 
@@ -55,6 +69,22 @@ class Record:
     def usage(self) -> Usage:
         """Usage of the whole conversation, rewound prompts included."""
         return usage_of(self._prompts, self.taken_back)
+
+    def shown(self) -> Sequence[Output]:
+        """Return the entries that the next request shows; see `projection.shown`."""
+        return self._project().shown
+
+    def context(self) -> list[Message]:
+        """Return the messages of the next request; a message that stays is the same object."""
+        return [*self._project().sent]
+
+    def _project(self) -> "_Projected":
+        # Several parts of a turn ask, and a whole projection walks through the whole timeline.
+        if self._projected is None or not self._is_projected:
+            extended = self._projected and self._projected.extended(self._prompts)
+            self._projected = extended or _Projected.of(self._prompts)
+            self._is_projected = True
+        return self._projected
 
     def has_call(self, tool_call_id: str) -> bool:
         """Return whether a tool call has this id; those of rewound prompts are gone."""
@@ -102,6 +132,7 @@ class Record:
 
     def _start(self, prompt: Prompt) -> None:
         self._prompts.append(prompt)
+        self._projected = None
         self._changed(PromptStarted(prompt))
 
     def _append(self, output: Output) -> None:
@@ -111,16 +142,19 @@ class Record:
 
     def _insert(self, prompt: Prompt, index: int, output: Output) -> None:
         prompt.output.insert(index, output)
+        self._projected = None
         self._changed(PromptOutput(prompt.id, index, output))
 
     def _replace(self, output: Output) -> None:
         """Replace the output that has the id of *output*."""
         prompt, index = self._find(lambda old: old.id == output.id)
         prompt.output[index] = output
+        if prompt is not self._prompts[-1] or (self._projected and index < self._projected.settled):
+            self._projected = None
         self._changed(PromptOutput(prompt.id, index, output, replaced=True))
 
     def _changed(self, event: Event) -> None:
-        self._projected = None
+        self._is_projected = False
         self.publish(event)
 
     def _find_call(self, tool_call_id: str) -> tuple[Prompt, int]:
@@ -154,3 +188,73 @@ class Record:
             yield
         finally:
             self._dated_ms = None
+
+
+_APPENDED = (BlockOutput, ReplyOutput, UserOutput)
+_ENDING = (AssistantMessage, ToolResultMessage)
+
+
+@dataclass(frozen=True, slots=True)
+class _Projected:
+    """The entries that the next request shows, and its messages.
+
+    Blocks, replies and messages of the user that are appended behind the first `settled` entries of
+    the last prompt change nothing before them; any other entry may, and so may a change of these.
+    """
+
+    shown: Sequence[Output]
+    sent: Sequence[Message]
+    settled: int = 0
+    settled_shown: int = 0
+    settled_sent: int = 0
+    last_ms: int = 0
+
+    @classmethod
+    def of(cls, prompts: Sequence[Prompt]) -> "_Projected":
+        """Project all *prompts*."""
+        outputs = shown(prompts)
+        whole = cls(outputs, context(outputs))
+        settled = whole._with_settled(prompts[-1].output if prompts else ())
+        return whole if _awaits_user(outputs[: settled.settled_shown]) else settled
+
+    def extended(self, prompts: Sequence[Prompt]) -> "_Projected | None":
+        """Project what follows the settled entries; None if that may change them."""
+        behind = prompts[-1].output[self.settled :] if self.settled else ()
+        if not behind or not all(isinstance(each, _APPENDED) for each in behind):
+            return None
+        known = [*self.shown[: self.settled_shown], *behind]
+        sent = [*self.sent[: self.settled_sent], *messages(behind, last_ms=self.last_ms)]
+        return replace(self, shown=known, sent=sent)._with_settled(prompts[-1].output)
+
+    def _with_settled(self, outputs: Sequence[Output]) -> "_Projected":
+        """Settle the entries of the last prompt, *outputs*, to the end of its last reply."""
+        at = len(outputs)
+        while at > self.settled and isinstance(outputs[at - 1], UserOutput):
+            at -= 1
+        users = len(outputs) - at  # each shown, and a message
+        last, count = len(self.shown) - users, len(self.sent) - users
+        if not (at > self.settled and isinstance(outputs[at - 1], ReplyOutput)):
+            return self
+        if not (last > 0 and self.shown[last - 1] is outputs[at - 1]):
+            return self  # left out by a cut
+        new = (each for each in self.sent[self.settled_sent : count] if isinstance(each, _ENDING))
+        answered = [each.timestamp for each in new]
+        return _Projected(
+            self.shown, self.sent, at, last, count, last_ms=max(self.last_ms, *answered)
+        )
+
+
+def _awaits_user(outputs: Sequence[Output]) -> bool:
+    """Return whether the user's next message may change what *outputs* are sent as.
+
+    A note of a thinking level waits for it, or a cut for the first one.
+    """
+    for at in reversed(range(len(outputs))):
+        match outputs[at]:
+            case UserOutput():
+                return False
+            case CustomOutput(name="effort"):
+                return not (at and isinstance(outputs[at - 1], UserOutput))
+            case _:
+                pass
+    return True

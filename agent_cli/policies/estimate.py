@@ -22,7 +22,6 @@ from agent_cli.core.projection import (
     is_summary,
     last_reply,
     messages,
-    shown,
 )
 
 CHARS_PER_TOKEN = 4
@@ -85,7 +84,7 @@ def measured_tokens(conversation: Conversation) -> int | None:
     Returns:
         None when there is no count, or the history was cut since.
     """
-    outputs = shown(conversation.prompts)
+    outputs = conversation.shown()
     for index in reversed(range(len(outputs))):
         match outputs[index]:
             case CompactionOutput() | TrimOutput() | CustomOutput(name="left out"):

@@ -33,7 +33,6 @@ from agent_cli.core.projection import (
     is_summary,
     messages,
     numbered,
-    shown,
     unsent_ids,
 )
 from agent_cli.core.turn import Turn
@@ -198,7 +197,7 @@ def history_of(conversation: Conversation) -> RequestHistory:
     recorded = list(entries(conversation.prompts))
     summaries = {e.id for e in recorded if isinstance(e, CompactionOutput | TrimOutput)}
     real = {entry.id for entry in recorded} - summaries
-    parts = list(_parts(shown(conversation.prompts)))
+    parts = list(_parts(conversation.shown()))
     found = [HistorySlice(e[0].id if e[0].id in real else None, tuple(messages(e))) for e in parts]
     if not found:
         return RequestHistory()

@@ -16,7 +16,6 @@ from agent_cli.contracts.provider import ModelRequest, StreamEvent, StreamFn
 from agent_cli.contracts.timeline import CustomOutput, Json, UserOutput, text_of
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.projection import shown
 from agent_cli.core.turn import Turn
 
 PLAN_ON: Final = (
@@ -93,7 +92,7 @@ def note_effort(turn: Turn) -> None:
 def noted_effort(conversation: Conversation) -> str | None:
     """Return the level that *conversation* was last answered at; None if it was never noted."""
     # Of what is shown: a refused prompt takes its note with it.
-    for output in reversed(shown(conversation.prompts)):
+    for output in reversed(conversation.shown()):
         match output:
             case CustomOutput(name="effort", data={"level": str(level)}):
                 return level

@@ -30,7 +30,7 @@ from agent_cli.contracts.timeline import (
 )
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.contracts.wording import CUT, counted, dollars
-from agent_cli.core.projection import noted, numbered, shown
+from agent_cli.core.projection import noted, numbered
 from agent_cli.core.turn import Turn
 from agent_cli.policies.cache_watch import CACHE_LIFE_S
 from agent_cli.policies.estimate import content_tokens
@@ -170,7 +170,7 @@ class OldResults:
         conversation = turn.conversation
         if conversation.open_calls() or not self._is_cold(turn):
             return
-        found = _old(shown(conversation.prompts))
+        found = _old(conversation.shown())
         tokens = sum(map(_tokens, found))
         saved = self._price(turn.model.id, Usage(cache_write_5m_tokens=tokens))
         if tokens < LEAST_TOKENS or not saved:

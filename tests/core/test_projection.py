@@ -27,7 +27,7 @@ from agent_cli.contracts.timeline import (
 )
 from agent_cli.core.api_messages import to_api
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.projection import CUT_TEXT, context, is_summary, messages
+from agent_cli.core.projection import CUT_TEXT, context, is_summary, messages, shown
 from tests.fakes import calls, problems, says, tool_use
 from tests.tables import each_row
 
@@ -315,7 +315,7 @@ def test_trim_keeps_the_first_message_and_drops_whole_rounds() -> None:
     assert isinstance(kept, UserOutput)
     conversation.trim(kept.id, removed_messages=3)
 
-    assert [m.text for m in context(conversation.prompts) if isinstance(m, UserMessage)] == [
+    assert [m.text for m in context(shown(conversation.prompts)) if isinstance(m, UserMessage)] == [
         "go",
         "second",
     ]

@@ -1,6 +1,10 @@
 """The record itself: the place of an entry, its time, and the listeners it notifies."""
 
+from itertools import count
+
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from agent_cli.contracts.errors import ConversationError
 from agent_cli.contracts.events import (
@@ -10,12 +14,23 @@ from agent_cli.contracts.events import (
     PromptStarted,
     PromptStateChanged,
 )
-from agent_cli.contracts.messages import UserMessage
-from agent_cli.contracts.timeline import CustomOutput, Prompt, ToolOutput, Usage
+from agent_cli.contracts.messages import LEFT_OUT, CustomMessage, Message, UserMessage
+from agent_cli.contracts.timeline import (
+    CustomOutput,
+    FileOutput,
+    Prompt,
+    ReplyOutput,
+    Success,
+    ToolOutput,
+    Usage,
+    UserOutput,
+    text_block,
+)
 from agent_cli.core import record
 from agent_cli.core.conversation import Conversation
+from agent_cli.core.projection import context, shown
 from agent_cli.core.record import Record
-from tests.fakes import calls, tool_use
+from tests.fakes import calls, says, tool_use
 from tests.tables import each_row
 
 ENDED = ToolOutput("o", 2, "r", tool_use("x"), ended_at_ms=500)
@@ -144,3 +159,87 @@ def test_replaced_entry_keeps_its_position() -> None:
     assert event.output is prompt.output[1]
     with pytest.raises(ConversationError, match="there is no tool call 't9' in this conversation"):
         conversation.start_call("t9")
+
+
+def _operate(conversation: Conversation, operation: str, number: int) -> None:
+    """Change *conversation* as *operation* says, if that is possible now."""
+    last = conversation.prompts[-1].output if conversation.prompts else []
+    calls_of = [out.tool_call_id for out in last if isinstance(out, ToolOutput)]
+    kept = [out.id for out in last if isinstance(out, UserOutput | ReplyOutput)]
+    text = UserMessage.of(f"message {number}")
+    match operation:
+        case "prompt":
+            conversation.begin(text)
+        case "trigger":
+            conversation.begin()
+        case "steer":
+            conversation.add_user(text)
+        case "reply" | "answer" if last or conversation.prompts:
+            uses = [tool_use("work", {}, f"t{number}.{index}") for index in range(2)]
+            conversation.add_reply(calls(*uses) if operation == "reply" else says("I see."))
+        case "settle" if open_calls := conversation.open_calls():
+            conversation.settle_call(open_calls[-1].tool_call_id, Success((text_block("ok"),)))
+        case "file" if calls_of:
+            conversation.attach(FileOutput("", 0, calls_of[0], "/f", "text/plain", "a file"))
+        case "effort" | "other" if conversation.prompts:
+            conversation.note(CustomMessage(operation, {"level": f"l{number}"}))
+        case "aborted" | "refusal" | "error" if conversation.prompts:
+            conversation.discard_reply("half", operation)
+        case "withdraw" if kept and isinstance(entry := conversation.prompts[-1].input, UserOutput):
+            conversation.withdraw(entry, "too late")
+        case "trim" if kept:
+            conversation.trim(kept[-1], removed_messages=1, note="cut")
+        case "compact" if kept:
+            conversation.compact("summary", kept[0])
+        case "left out" if calls_of:
+            ids = [out.id for out in last if isinstance(out, ToolOutput)]
+            conversation.note(CustomMessage(LEFT_OUT, {ids[0]: 1}))
+        case "edit" if calls_of:
+            conversation.change_input(calls_of[0], {"at": number})
+        case _:
+            pass
+
+
+_USUAL = ["reply", "settle", "settle", "answer", "steer", "look", "look"]
+_UNUSUAL = ["prompt", "trigger", "file", "effort", "other", "aborted", "refusal", "error"]
+_CUTS = ["withdraw", "trim", "compact", "left out", "edit"]
+
+
+@settings(deadline=None, derandomize=True, max_examples=300)
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from(_USUAL), st.sampled_from(_USUAL), st.sampled_from(_UNUSUAL + _CUTS)
+        ),
+        max_size=40,
+    )
+)
+@example(["answer", "look", "prompt", "answer", "steer"])
+@example(["reply", "effort", "reply", "steer", "look", "answer"])
+def test_context_is_that_of_a_whole_projection_after_any_changes(operations: list[str]) -> None:
+    """Only what follows the last reply is projected again."""
+    conversation, times = Conversation(), count(1)
+    for number, operation in enumerate(["prompt", *operations, "look"]):
+        with conversation.dated(next(times)):
+            _operate(conversation, operation, number)
+        if operation == "look":
+            outputs = shown(conversation.prompts)
+            assert list(conversation.shown()) == outputs
+            assert conversation.context() == context(outputs)
+
+
+def test_message_that_stays_in_the_context_stays_the_same_object() -> None:
+    """What is made from a message need not be made again for each request."""
+    conversation = Conversation()
+    conversation.begin(UserMessage.of("go"))
+    before: list[Message] = []
+    for number in range(4):
+        _operate(conversation, "reply", number)
+        for _ in range(2):
+            _operate(conversation, "settle", number)
+
+        found = conversation.context()
+
+        kept = max(0, len(before) - 3)  # all but the last reply and its results
+        assert list(map(id, found[:kept])) == list(map(id, before[:kept]))
+        before = found
