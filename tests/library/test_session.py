@@ -684,6 +684,56 @@ async def test_provider_of_the_program_answers_in_place_of_a_server() -> None:
         await query("go", SessionOptions(provider=Parrot(), replay=Path("x")))
 
 
+class Counted:
+    """Answers as a model of the server's own name, with the usage that it is given."""
+
+    def __init__(self, usage: Usage) -> None:
+        self._usage = usage
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
+        yield ReplyStart(request.model.id)
+        content = (text_block("done"),)
+        yield ReplyEnd(Reply("r1", "their-name", content, "end_turn", self._usage))
+
+
+@each_row(
+    ("model", "usage", "cost_usd"),
+    [
+        ("claude-haiku-4-5", Usage(1_000_000, 100_000), 1.5),
+        ("gateway", Usage(1_000_000, 100_000), 4.0),
+        ("gateway", Usage(1_000_000, 100_000, cost_microdollars=70), 0.00007),
+        ("gateway", Usage(1_000_000, 100_000, cost_microdollars=None), None),
+        ("unpriced", Usage(1_000_000, 100_000), None),
+        ("free", Usage(1_000_000, 100_000), 0.0),
+        ("unpriced", Usage(), 0.0),
+    ],
+)
+async def test_reply_of_the_programs_provider_costs_what_the_prices_say(
+    model: str, usage: Usage, cost_usd: float | None
+) -> None:
+    """A provider that counts tokens only seemed free, and a limit of cost never came."""
+    settings: dict[str, Json] = {"prices": {"gateway": "2/20", "free": "0/0"}}
+
+    result = await query(
+        "go", SessionOptions(provider=Counted(usage), model=model, settings=settings)
+    )
+
+    assert result.cost_usd == cost_usd
+
+
+async def test_limit_of_cost_ends_prompts_that_the_programs_provider_answers() -> None:
+    """A gateway need not know prices: this program does."""
+    options = SessionOptions(
+        provider=Counted(Usage(1000, 20_000)), model="claude-haiku-4-5", max_cost_usd=0.103
+    )
+    async with AgentSession(options) as session:
+        first = await session.prompt("go")
+        session.max_cost_usd -= first.cost_usd or 0
+
+        with pytest.raises(RunFailed, match="cost limit reached"):
+            await session.prompt("go on")
+
+
 async def test_limit_of_cost_changes_in_an_open_session() -> None:
     """One budget over several prompts, without opening the session anew for each."""
     with serve_in_thread(reply("one"), reply("two")) as api:

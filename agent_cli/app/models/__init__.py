@@ -1,6 +1,8 @@
 """The models of a session: their provider, by the API that the settings name, and their change."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from agent_cli.app import parts
@@ -14,9 +16,11 @@ from agent_cli.contracts.provider import (
     Price,
     Provider,
     ProviderRegistry,
+    ReplyEnd,
     StreamEvent,
+    closable,
 )
-from agent_cli.contracts.timeline import Json, Usage
+from agent_cli.contracts.timeline import NO_USAGE, Json, Usage
 from agent_cli.contracts.wording import in_usd
 from agent_cli.core.agent import Agent
 from agent_cli.policies.cache_watch import CACHE_LIFE_S
@@ -52,15 +56,31 @@ class SessionProvider(Provider, Protocol):
 
 
 class _ProgramProvider:
-    """The provider of a Python program, which need not have more than the stream."""
+    """The provider of a Python program, which need not have more than the stream.
 
-    def __init__(self, provider: Provider, on_sent: Callable[[], None]) -> None:
+    A reply that states tokens and no cost gets the cost that the prices give, so that a limit of
+    cost holds also for a provider that knows no prices.
+    """
+
+    def __init__(self, provider: Provider, on_sent: Callable[[], None], price: Price) -> None:
         self._provider = provider
         self._on_sent = on_sent
+        self._price = price
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
         self._on_sent()
-        return self._provider.stream(request)
+        async with aclosing(closable(self._provider.stream(request))) as events:
+            async for event in events:
+                yield self._priced(event, request.model.id) if event.type == "reply_end" else event
+
+    def _priced(self, end: ReplyEnd, requested: str) -> ReplyEnd:
+        reply = end.reply
+        if reply.usage.cost_microdollars != 0 or reply.usage == NO_USAGE:
+            return end
+        cost = self._price(reply.model, reply.usage)
+        if cost is None:  # a server's own name of the requested model
+            cost = self._price(requested, reply.usage)
+        return ReplyEnd(replace(reply, usage=replace(reply.usage, cost_microdollars=cost)))
 
     def preload(self) -> None:
         pass
@@ -153,7 +173,7 @@ def _provider(
     on_refused_tool: Callable[[str, str], None],
 ) -> SessionProvider:
     if startup.provider:
-        return _ProgramProvider(startup.provider, on_sent)
+        return _ProgramProvider(startup.provider, on_sent, parts.price(startup))
     shared = _shared_pause(startup)
     match startup.loaded.settings.provider.wire_api:
         case "messages":
