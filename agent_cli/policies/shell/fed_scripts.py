@@ -8,6 +8,7 @@ client of a database runs what stands behind a mark in a line that it reads: `!r
 
 import re
 import shlex
+from base64 import b64decode
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, compress, dropwhile, islice, pairwise, product
 from typing import TYPE_CHECKING, Final
@@ -59,6 +60,9 @@ _RUNS_BEHIND: Final = late_pattern(
 # What stands before the command in a line of `crontab -`.
 _TIMES: Final = late_pattern(r"^\s*(?:@\w+\s|(?:[^#\s]\S*\s+){5})")
 _RUN_TEXT: Final = frozenset({"eval", "trap", "ssh", "su"})
+# A program that makes a text of what it is given as base64, or in hexadecimal digits.
+_DECODES: Final = late_pattern(r"\b(?:base64|b64decode|xxd|openssl)\b")
+_ENCODED_MAX: Final = 200
 _WHOLE_LINE: Final = late_pattern("^")
 _COMPOSED_MAX: Final = 200
 _LIST: Final = late_pattern(r"\"?\$(?:[@*]|\{[@*]\})\"?")
@@ -69,6 +73,8 @@ _BLANK: Final = late_pattern(r"\s")
 _KEPT: Final = "\0"
 _WHOLE: Final = late_pattern(r"\$(?:\{(\w+)(?:\[[@*]\])?\}|(\w+))", re.ASCII)
 _DEFAULT: Final = late_pattern(r"\$\{\w+:?[-=+]([^{}$`]*)\}", re.ASCII)
+_MAY_BE_SCRIPTS: Final = frozenset({"string", "raw_string", "concatenation"})
+_DEPTH_MAX: Final = 4
 _SUBCOMMANDS_MAX: Final = 5
 _GROWN_CHARS_MAX: Final = 4_096
 # As an argument of another program, a subcommand of its own: `adb reboot`.
@@ -88,6 +94,7 @@ def fed_commands(script: str, seen: Sequence[Reading]) -> Iterator[Reading]:
     marks, is_code_read = [*_marks_read_by(heads)], any(map(reads_code, codes))
     is_run_unseen = UNSEEN in seen or BEYOND in seen
     inside = [*_texts(script, seen)] if marks or is_code_read or is_run_unseen else []
+    inside += [*_decoded(inside)] if _DECODES.search(script) else []
     texts = dict.fromkeys(text for words in codes for text in started_by(words))
     if is_code_read:
         texts |= dict.fromkeys(chain.from_iterable(map(commands_in, inside)))
@@ -95,33 +102,51 @@ def fed_commands(script: str, seen: Sequence[Reading]) -> Iterator[Reading]:
         yield from chain.from_iterable(_behind(mark, text) for text in inside)
     if is_run_unseen:
         texts |= dict.fromkeys(inside)
-    texts |= dict.fromkeys(_handed_to_shells(script, is_all=is_run_unseen))
+    handed = [*_handed_to_shells(script, is_all=is_run_unseen)]
+    texts |= dict.fromkeys(handed)
     for text in texts:
         yield from (reading for reading in readings(text) if reading != UNSEEN)
     yield from _run_by_unknown_programs(seen)
-    composed = dict.fromkeys(islice(_composed(script), _COMPOSED_MAX)) if "$" in script else {}
+    run = [*handed, *inside] if is_run_unseen else handed
+    scripts = (script, *_with_values_of(script, run)) if "$" in script else ()
+    each_composed = chain.from_iterable(map(_composed, scripts))
+    composed = dict.fromkeys(islice(each_composed, _COMPOSED_MAX))
     for command in composed:
         yield from readings(" ".join(_as_word(word) for word in command))
     if len(composed) == _COMPOSED_MAX:
         yield BEYOND
 
 
-def _handed_to_shells(script: str, *, is_all: bool) -> Iterator[str]:
-    """Yield the scripts with a `$` in them that shells get in double quotes: `sh -c "rm $x"`.
+def _handed_to_shells(script: str, *, is_all: bool, depth: int = 0) -> Iterator[str]:
+    """Yield the scripts with a `$` in them that shells get as one word: `sh -c "rm $x"`.
 
     With *is_all*, all texts in double quotes count: a shell reads some, as in `echo "rm $x" | sh`.
     """
-    for node in descendants(syntax_tree(script)) if '"' in script and "$" in script else ():
-        command = node.parent if node.type == "string" else None
-        if command is not None and command.type == "command":
-            before = (source(word) for word in _words(command) if word.end_byte < node.start_byte)
-            is_run = is_all or any(
-                is_shell(word) or base_name(word) in _RUN_TEXT for word in before
-            )
-            if is_run and any(outermost(node, EXPANSIONS)):
-                yield script_in(source(node))
-                # In double quotes, those within do not keep a value from being put in.
-                yield script_in(source(node)).replace("'", "")
+    for node in descendants(syntax_tree(script)) if "$" in script else ():
+        command = node.parent if node.type in _MAY_BE_SCRIPTS else None
+        if command is None or command.type != "command" or "$" not in source(node):
+            continue
+        before = (source(word) for word in _words(command) if word.end_byte < node.start_byte)
+        is_string = node.type == "string"
+        is_run = any(is_shell(word) or base_name(word) in _RUN_TEXT for word in before)
+        if not is_run and not (is_all and is_string):
+            continue
+        is_joined = node.type == "concatenation"
+        text = (likely_word(source(node)) or "") if is_joined else script_in(source(node))
+        yield text
+        if is_string and any(outermost(node, EXPANSIONS)):
+            # In double quotes, those within do not keep a value from being put in.
+            yield text.replace("'", "")
+        if is_run and depth < _DEPTH_MAX:
+            yield from _handed_to_shells(text, is_all=False, depth=depth + 1)
+
+
+def _with_values_of(script: str, texts: Sequence[str]) -> Iterator[str]:
+    """Yield each of *texts* in which a variable is read, behind what *script* assigns."""
+    texts = [*dict.fromkeys(each for each in texts if "$" in each and each != script)]
+    nodes = descendants(syntax_tree(script)) if texts else ()
+    values = "\n".join(source(node) for node in nodes if node.type == "variable_assignment")
+    yield from (f"{values}\n{each}" for each in texts)
 
 
 def _composed(script: str) -> Iterator[Reading]:
@@ -253,6 +278,16 @@ def _texts(script: str, seen: Sequence[Reading]) -> Iterator[str]:
         if node.type == "variable_assignment":
             value = likely_word(source(node).partition("=")[2]) or ""
             yield value.removeprefix("!")  # an alias of git
+
+
+def _decoded(texts: Sequence[str]) -> Iterator[str]:
+    """Yield what the words of *texts* are if they are base64 or hexadecimal."""
+    for word in islice(chain.from_iterable(map(str.split, texts)), _ENCODED_MAX):
+        for decode in (b64decode, bytes.fromhex):
+            try:
+                yield decode(word).decode()
+            except ValueError:
+                continue
 
 
 def _marks_read_by(programs: Collection[str]) -> Iterator[re.Pattern[str]]:
