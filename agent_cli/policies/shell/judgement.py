@@ -6,7 +6,7 @@ before the script; so once a copy or a move may have brought another one, nothin
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path, PurePath
 from types import MappingProxyType
@@ -21,10 +21,10 @@ from agent_cli.policies.shell.losses import lost_by_unknown_program
 from agent_cli.policies.shell.plain import Part, SimpleCommand, Unknown, parse
 from agent_cli.policies.shell.reach import Objection, Reach
 from agent_cli.policies.shell.read_only import UNCERTAIN_FOLDER, objections
-from agent_cli.policies.shell.readings import Reading, readings, seen_commands
+from agent_cli.policies.shell.readings import UNSEEN, Reading, readings, seen_commands
 from agent_cli.policies.shell.rules import CommandRule, allowing, strongest
-from agent_cli.policies.shell.starters import base_name
-from agent_cli.policies.shell.syntax import odd_character
+from agent_cli.policies.shell.starters import STARTERS, base_name
+from agent_cli.policies.shell.syntax import has_no_structure, odd_character
 from agent_cli.policies.shell.words import NotLiteral, Word
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass
@@ -47,6 +47,11 @@ _OPTIONS: Mapping[str, re.Pattern[str]] = MappingProxyType(
 )
 _BRINGS_LINKS = frozenset({"mv", "cp"})
 _OF_WORKSPACE = late_pattern(r"[^/~$]+/")
+# What ends a command in a text, and what may stand before its program.
+_PARTS = late_pattern(r"[\n;&|()`{}]+")
+_REDIRECT = late_pattern(r"\d*[<>]+&?\s*[^\s;&|()`{}]+")
+_QUOTES = late_pattern(r"[\"'\\$]")
+_SETTING = late_pattern(r"\w+\+?=")
 _MODE = late_pattern(r"[0-7]{3,4}|[ugoa]*[+=-][rwxX]+")
 
 
@@ -119,12 +124,24 @@ def _losses(script: str, seen: Sequence[Reading], root: PurePath) -> list[str]:
         found = [DELETES_DATA]
     # Text that may run counts for nothing here: in prose, any word may pass for a program. Nor does
     # a program named by a path of the workspace: what is developed there is tried on its own data.
+    # Nor does a word amid a line of a script that cannot be parsed.
+    named = _first_words(script) if UNSEEN in seen and has_no_structure(script) else None
     unknown = (
         lost_by_unknown_program(base_name(program), arguments)
         for program, arguments in programs
-        if not _OF_WORKSPACE.match(program)
+        if not _OF_WORKSPACE.match(program) and (named is None or program in named)
     )
     return found or [*islice(filter(None, unknown), 1)]
+
+
+def _first_words(script: str) -> Collection[str]:
+    """Return the words of *script* with which a command may begin, behind a starter any one."""
+    found: set[str] = set()
+    for part in _PARTS.split(_REDIRECT.sub(" ", script)):
+        words = _QUOTES.sub("", part).split()
+        is_any = words and (base_name(words[0]) in STARTERS or _SETTING.match(words[0]))
+        found.update(words if is_any else words[:1])
+    return found
 
 
 _Finding: TypeAlias = tuple[ShellVerdict, str, CommandRule | None, bool]

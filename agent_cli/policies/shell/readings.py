@@ -30,7 +30,7 @@ from agent_cli.policies.shell.syntax import (
     NOT_WORDS,
     SCRIPT,
     descendants,
-    is_misread,
+    has_no_structure,
     is_too_large,
     outermost,
     overlooked,
@@ -103,7 +103,7 @@ def _read(script: str, depth: int) -> Iterator[Reading]:
         yield BEYOND
         return
     tree = syntax_tree(script)
-    if tree.has_error or any(map(is_misread, descendants(tree))):
+    if has_no_structure(script):
         yield UNSEEN
         yield from pieces(script)
         yield from pieces(without_quotes(script))

@@ -191,6 +191,12 @@ def is_misread(node: "Node") -> bool:
     return not all(map(_GAP.fullmatch, gaps))
 
 
+def has_no_structure(script: str) -> bool:
+    """Return whether *script* cannot be parsed, or not as bash does."""
+    tree = syntax_tree(script)
+    return tree.has_error or any(map(is_misread, descendants(tree)))
+
+
 def overlooked(node: "Node") -> str:
     """Return the scripts that bash runs for *node*, "" if the parser sees the same.
 

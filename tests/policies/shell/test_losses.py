@@ -1157,3 +1157,22 @@ def test_what_stays_inside_is_not_reserved_for_a_person(
     (tmp_path / "link").symlink_to("/etc/ssl")
 
     assert is_reserved(script, Reach(root=tmp_path.resolve())) is expected
+
+
+@each_row(
+    ("script", "expected"),
+    [
+        *(
+            ("cat <<E\nWhat of it the users delete (all\nE\n) (", False),
+            ("echo 'it\n- what will purge\n( (", False),
+        ),
+        *(("( (\ntea repos delete x", True), ("( (; X=1 tea repos delete x", True)),
+        *(("( (; timeout 5 tea repos delete x", True), ("( (\nif tea repos delete x; then", True)),
+        *(("( (\n`tea repos delete x`", True), ("( (\nx=$(tea repos delete x)", True)),
+        *(("( (; X='a b' tea repos delete x", True), ("( (; 2>x tea repos delete x", True)),
+        ("( (\n@tea repos delete x", False),
+    ],
+)
+def test_verb_amid_a_line_that_cannot_be_parsed_asks_not(script: str, *, expected: bool) -> None:
+    """Any word of a text would pass for a program; one where a command begins does."""
+    assert asks(script) is expected
