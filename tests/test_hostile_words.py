@@ -10,8 +10,7 @@ import pytest
 
 from agent_cli.agents.definitions import split_at_commas
 from agent_cli.app.imports import has_shape_of_key
-from agent_cli.policies.shell.destructive import has_pattern_of_all
-from agent_cli.policies.shell.foreign_code import literals_in
+from agent_cli.policies.shell.foreign_code import has_pattern_of_all, literals_in
 from agent_cli.policies.shell.reserved import is_losing_task
 from agent_cli.policies.shell.starters import is_shell
 from agent_cli_tools.folding.findings import grouped_findings

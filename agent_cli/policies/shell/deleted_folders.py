@@ -6,6 +6,7 @@ By the text, and by the links of the workspace as they are before the script.
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from itertools import chain, dropwhile, islice, pairwise, product, takewhile
 from pathlib import PurePath
 from types import MappingProxyType
@@ -23,6 +24,7 @@ FINDS: Final = frozenset({"find", "gfind"})
 REMOVES_TREES: Final = frozenset({"rimraf", "del-cli", "srm"})
 """`rm -rf` under another name."""
 
+MOVES_HISTORY: Final = "moves the history of a repository to where it may be lost"
 _HISTORY: Final = (".git", ".git/objects", ".git/objects/pack", ".git/refs", ".git/refs/heads")
 _OPTION_OF_FOLDER: Mapping[str, re.Pattern[str]] = MappingProxyType(
     {
@@ -39,6 +41,17 @@ _CHANGE_FOLDER: Final = frozenset({"cd", "pushd"})
 _OTHER_ROOT: Final = frozenset({"chroot", "nsenter", "bwrap"})
 _DELETERS: Final = frozenset({"rm"}) | REMOVES_TREES | FINDS
 _MOVERS: Final = frozenset({"mv", "cp"})
+# It stands alone at the beginning, before anything could bring a file of that name.
+_MAKES_FILE: Final = late_pattern(
+    r"\s*truncate\s+(?P<option>-s|--size)(?:\s+|=)?(?P<size>[1-9]\d*[KMGT]?)\s+(?P<name>\w[\w./-]*)"
+    r"\s*(?:(?:&&|[;\n])(?!.*truncate)[^\"'\\$`]*)?",
+    re.DOTALL | re.ASCII,
+)
+_PARTS: Final = late_pattern(r"[{},/]")
+_EXPANDS: Final = late_pattern(r"[${`]")
+_QUOTES: Final = late_pattern(r"[\"']")
+_HERE: Final = late_pattern(r"(?:\$\{?PWD\}?|\$\(pwd\)|`pwd`)/?")
+_TARGET_FOLDER: Final = late_pattern(r"(?:-[a-zA-Z]*t|--t[a-z-]*(?:=|$))(.*)", re.DOTALL)
 _BEFORE_FOLDERS: Final = late_pattern(r"-(?:[HLPEXxs]+|O\d*)")
 # `find` then does more than to list, or a program takes its list.
 _FIND_ACTS: Final = late_pattern(r"-(?:delete|exec\w*|ok\w*|f?print\w+)")
@@ -58,10 +71,91 @@ def is_vital(target: str | None, root: PurePath) -> bool:
     outside = target.startswith("~") or ".." in path.parts
     if path.is_absolute():
         outside |= root not in path.parents and not target.startswith(NEW)
-    if outside or not path.parts:
-        return True
+    return outside or not path.parts or _is_history(target)
+
+
+def moves_history_away(commands: Sequence[tuple[str, Reading]], root: PurePath) -> bool:
+    """Return whether *commands*, in this order, may lose a repository's data by `mv`.
+
+    They move it, or the whole of *root*, outside *root*, or delete it where it was moved to.
+    """
+    places: list[str] = []
+    paths: dict[str, str] = {}  # A long command is read from each word on.
+    for name, arguments in commands:
+        if len(places) > _TARGETS_MAX:
+            return True
+        if name == "mv":
+            sources, target = _moved(arguments)
+            for each in filter(None, sources):
+                source = paths.get(each) or os.path.normpath(_within(each, root))
+                paths[each] = source
+                if not (_is_history(source) or _holds(source, places) or _is_around(each, root)):
+                    continue
+                if target is None or target.startswith(NEW) or _is_outside(target, root):
+                    return True
+                inside = os.path.normpath(_within(target, root))
+                places += (inside, os.path.normpath(f"{inside}/{PurePath(source).name}"))
+        elif places and (name in _DELETERS or "clean" in arguments[:1]):
+            named = (os.path.normpath(_within(word, root)) for word in arguments if word)
+            if any(_holds(each, places) for each in named):
+                return True
+    return False
+
+
+def moves_hidden_away(words: Sequence[str]) -> bool:
+    """Return whether `mv` with *words*, as written, takes away `.git` by a pattern or a variable.
+
+    Also the whole folder of the workspace.
+    """
+    if not words or words[0] != "mv":
+        return False
+    sources, target = _moved(tuple(_QUOTES.sub("", word) for word in words[1:]))
+    if not target or not target.startswith(("/", "~", "..", "$")) or _HERE.match(target):
+        return False
+    return any(source and _may_be_history(source) for source in sources)
+
+
+def _may_be_history(source: str) -> bool:
+    *_, name = parts = _PARTS.split(source.rstrip("/"))
+    if _EXPANDS.search(source):
+        return ".git" in parts or _HERE.fullmatch(source) is not None
+    return name.startswith(".") and has_glob(name) and fnmatchcase(".git", name)
+
+
+def file_made(script: str, root: PurePath) -> Reading:
+    """Return the `truncate` with which *script* begins if it makes a new file; else ()."""
+    found = _MAKES_FILE.fullmatch(script)
+    if not found or ".." in found["name"] or os.path.lexists(root / found["name"]):
+        return ()
+    is_joined = not script[found.end("option")].isspace()
+    size = script[found.end("option") : found.end("size")] if is_joined else found["size"]
+    option = (found["option"] + size,) if is_joined else (found["option"], size)
+    return ("truncate", *option, found["name"])
+
+
+def _is_history(target: str) -> bool:
     name = target.casefold()  # macOS takes .GIT for .git.
     return ".git" in name and any(map(PurePath(name).match, _HISTORY))
+
+
+def _holds(path: str, places: Sequence[str]) -> bool:
+    """Return whether *path* is one of *places*, or a folder around or in it."""
+    return any(
+        f"{each}/".startswith(f"{path}/") or (each != "." and path.startswith(f"{each}/"))
+        for each in places
+    )
+
+
+def _is_around(path: str, root: PurePath) -> bool:
+    """Return whether *path* is *root* or a folder around it."""
+    whole = PurePath(os.path.normpath(root / path))
+    return whole == root or whole in root.parents
+
+
+def _is_outside(target: str, root: PurePath) -> bool:
+    return is_vital(target, root) and not (
+        _is_history(target) or PurePath(target) in (PurePath(), root)
+    )
 
 
 def is_elsewhere(commands: Sequence[tuple[str, Reading]], root: PurePath) -> bool:
@@ -166,10 +260,11 @@ def _operands(name: str, arguments: Reading) -> Reading:
 
 def _links_out(name: str, arguments: Reading, root: PurePath) -> Iterator[str]:
     """Yield the links that `ln` with *arguments* may make to a folder outside *root*."""
-    if name != "ln" or not (operands := _names(arguments)):
+    if name != "ln":
         return
-    *targets, link = operands if len(operands) > 1 else (*operands, ".")
-    for target in targets:
+    targets, named = _moved(arguments)
+    link = named or "."
+    for target in filter(None, targets):
         # In the place of the link, or in a folder of its name.
         for place in (link, f"{link}/{PurePath(target).name}"):
             leads_to = os.path.normpath(f"{PurePath(_within(place, root)).parent}/{target}")
@@ -178,8 +273,22 @@ def _links_out(name: str, arguments: Reading, root: PurePath) -> Iterator[str]:
                 yield os.path.normpath(_within(place, root))
 
 
-def _names(arguments: Reading) -> Sequence[str]:
-    return [word for word in arguments if word and not word.startswith("-")]
+def _moved(arguments: Reading) -> tuple[Reading, str | None]:
+    """Return what `mv`, `cp` or `ln` with *arguments* takes, and where to; None if not known."""
+    operands: list[str | None] = []
+    target: str | None = None
+    is_given = is_next = False
+    end = options_end(arguments)
+    for at, word in enumerate(arguments):
+        if is_next:
+            target, is_next = word, False
+        elif at < end and word and (found := _TARGET_FOLDER.fullmatch(word)):
+            is_given, target, is_next = True, found[1], not found[1]
+        elif at > end or (at < end and not (word or "").startswith("-")):
+            operands.append(word)
+    if is_given or len(operands) < 2:
+        return tuple(operands), target
+    return tuple(operands[:-1]), operands[-1]
 
 
 def _before_moves(
@@ -188,11 +297,13 @@ def _before_moves(
     """Return where what *paths* name lay before `mv`, or `cp`, brought it there."""
     origins: dict[str, list[str]] = {}
     for name, arguments in commands:
-        if name in _MOVERS and (operands := _names(arguments)):
-            *moved, target = (os.path.normpath(_within(word, root)) for word in operands)
-            for each in moved:
-                origins.setdefault(target, []).append(each)
-                origins.setdefault(f"{target}/{PurePath(each).name}", []).append(each)
+        sources, named = _moved(arguments) if name in _MOVERS else ((), None)
+        target = os.path.normpath(_within(named or ".", root))
+        # What is not known may be any link of the workspace.
+        for each in (os.path.normpath(_within(word or "*", root)) for word in sources):
+            origins.setdefault(target, []).append(each)
+            place = os.path.normpath(f"{target}/{PurePath(each).name}")
+            origins.setdefault(place, []).append(each)
     found, new = set[str](), {*paths} if origins else set[str]()
     for _ in range(_MOVES_MAX):
         each_before = chain.from_iterable(_renamed(path, origins) for path in new)
@@ -205,7 +316,11 @@ def _renamed(path: str, origins: Mapping[str, Sequence[str]]) -> Iterator[str]:
     """Yield *path* with what begins it replaced by each of its *origins*."""
     path = path.removeprefix("./")
     for place, before in origins.items():
-        if path.startswith(f"{place}/"):
+        if has_glob(place):
+            parts, length = path.split("/"), place.count("/") + 1
+            is_behind = len(parts) > length and fnmatchcase("/".join(parts[:length]), place)
+            yield from ("/".join((each, *parts[length:])) for each in before if is_behind)
+        elif path.startswith(f"{place}/"):
             yield from (each + path[len(place) :] for each in before)
 
 

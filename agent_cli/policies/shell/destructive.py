@@ -9,25 +9,35 @@ from types import MappingProxyType
 from agent_cli.policies.shell.data_losses import lost_by_request
 from agent_cli.policies.shell.deleted_folders import (
     FINDS,
+    MOVES_HISTORY,
     REMOVES_TREES,
+    file_made,
     is_elsewhere,
     is_vital,
     leads_out,
+    moves_hidden_away,
+    moves_history_away,
 )
 from agent_cli.policies.shell.effects import listed_effect
+from agent_cli.policies.shell.foreign_code import lists_and_deletes
 from agent_cli.policies.shell.losses import lost_by_subcommand, takes_try_back
 from agent_cli.policies.shell.readings import BEYOND, Reading, written_commands
 from agent_cli.policies.shell.searches import (
     EVERY_FILE,
     EVERY_NAME,
+    FORCE,
+    IS_FORCED,
     REMOVERS,
     fd_removes_all,
     feeds_xargs,
     is_narrow,
     listed_removals,
     lists_few,
+    lists_some,
     lost_by_find,
     removals,
+    removes_each,
+    removes_output,
 )
 from agent_cli.policies.shell.starters import base_name, git_call, options_end
 from agent_cli.policies.shell.syntax import TOO_LONG
@@ -39,12 +49,13 @@ _DISK = frozenset(
 )
 _LISTS_DISKS = late_pattern(r"(?:sfdisk|fdisk|parted) (?:-l|--list)(?: /dev/\w+)*")
 _POWER = frozenset({"shutdown", "reboot", "halt", "poweroff"})
-# Git accepts the beginning of a long option.
-_FORCE = r"-\w*f\w*|--fo(?:r(?:c(?:e)?)?)?"
 _EVERYTHING = r"\./?|:/|\*"
 _DEVICE = r"/dev/(?:(?:sd|hd|vd|xvd|nvme|mmcblk|r?disk|md)\w+|mapper/\S+)"
 _IS_DEVICE = late_pattern(_DEVICE)
 _WRITES_DEVICE = late_pattern(rf">\|?\s*{_DEVICE}")
+_EVERY_NAME_HERE = late_pattern(r"(?:\./)?(?:\*\*?/)*\*+(?:\.\*)?")
+# The root, a folder in it, the home directory, or the folder around.
+_LARGE_TREE = late_pattern(r"/+(?:[\w.-]+|\*)?/*|~[\w-]*/?|\$\{?HOME\}?/?|(?:\.\./?)+")
 _UNLINKS = frozenset({"rm", "unlink", "shred"})
 _COPIES = frozenset({"cp", "mv", "tee", "install"})
 # An argument that makes a git command behind it irreversible.
@@ -52,32 +63,23 @@ _GIT_LOSSES = tuple(
     (subcommand, late_pattern(argument))
     for subcommand, argument in (
         ("reset", r"--h(?:a(?:rd?)?)?|--me\w*"),
-        ("checkout", rf"{_FORCE}|{_EVERYTHING}"),
-        ("switch", rf"{_FORCE}|--di.*"),
+        ("checkout", rf"{FORCE}|{_EVERYTHING}"),
+        ("switch", rf"{FORCE}|--di.*"),
         ("branch", r"-\w*D\w*"),
         ("stash", "drop|clear"),
         ("reflog", "expire|delete"),
         ("update-ref", "-d"),
-        ("worktree", _FORCE),
+        ("symbolic-ref", r"-\w*d\w*|--de\w*"),
+        ("worktree", FORCE),
         ("read-tree", "--reset"),
         ("gc", r"--prune=(?:now|all)"),
-        ("checkout-index", _FORCE),
-        ("submodule", _FORCE),
+        ("checkout-index", FORCE),
+        ("submodule", FORCE),
     )
 )
 # They run a command for the names that they read.
 _RUN_FOR_EACH = frozenset({"xargs", "parallel"})
 _SEARCHES_MAX = 20  # each is read with all words behind it
-_INTERPRETER = late_pattern(r"(?:python|perl|ruby|node|nodejs|deno|bun|php)[\d.]*")
-# In a script of one line: it deletes, and takes every name of a folder.
-_SCRIPT_DELETES = late_pattern(
-    r"\b(?:unlink(?:Sync)?|remove|rm(?:Sync)?|rmtree|remove_tree|rm_r?f|rmdir|delete)\b"
-)
-_SCRIPT_LISTS = late_pattern(r"\b(?:listdir|scandir|iterdir|walk|readdir(?:Sync)?|opendir)\b")
-_PATTERN_BEGINS = late_pattern(r"(?:glob|Dir\[|<)[\s(]*+")
-_WITHOUT_BLANK = late_pattern(r"\S*+")
-_EVERY_NAME_HERE = late_pattern(r"[\"']?\*(?:\.\*|\*)?[\"'>)\]]")
-_EVERY_NAME_BELOW = late_pattern(r"/\*(?:\.\*|\*)?[\"'>)\]]")
 _FIND_BY_CONTENT = frozenset({"grep", "egrep", "fgrep", "rg"})
 # A mode without the owner's right to read.
 _UNREADABLE = late_pattern(r"[0-3]?[0-7]{0,2}|0[0-3][0-7]{2}|[ugoa]*-[wx]*r[wx]*|[ugoa]*=")
@@ -93,7 +95,6 @@ _NO_NAME = late_pattern(r"^[-:]|[*?\[\\]")
 _PUSH_TRIES = late_pattern(r"-[qvfdu]*n[qvfdu]*|--dry-run")
 _PUSH_VALUE = late_pattern(r"-\w*o|--(?:push-o|rec|exe|rep).*")
 _FORCES_TREES = late_pattern(r"-(?=\w*[rR])(?=\w*f)[dfiIrRv]+")  # not -framerate
-_IS_FORCED = late_pattern(_FORCE)
 _GIT_PUSH = late_pattern(
     r"-\w*[fd]\w*|--(?:force|mirror|delete|prune).*|--(?:forc|mirro|mirr|mir|delet|dele|del|prun)"
     r"|[+:].*",
@@ -105,6 +106,8 @@ def destructions(readings: Iterable[Reading], root: PurePath, script: str = "") 
     """Return descriptions of what *readings*, those of *script*, would destroy or publish."""
     is_fed = feeds_xargs(script)
     seen = [*readings]
+    if (made := file_made(script, root)) and seen.count(made) == 1:
+        seen.remove(made)
     commands = [*dict.fromkeys(_named(seen))]
     by_link = leads_out(commands, root)
     moved = by_link or bool(_MOVES.search(script)) or is_elsewhere(commands, root)
@@ -122,16 +125,22 @@ def destructions(readings: Iterable[Reading], root: PurePath, script: str = "") 
     ]
     reads = any(name == "read" for name, _ in commands)
     removes_list = any(
-        (name in _RUN_FOR_EACH and _removes_each(words))
+        (name in _RUN_FOR_EACH and removes_each(words))
         or (name in REMOVERS and reads and None in words)
         for name, words in commands
     )
     if (
         removes_list
         and not any(found)
+        and (moved or not lists_some(script))
         and not _reads_few(commands, root, may_be_folders=is_fed and not moved)
     ):
         found.append("deletes every file that a command lists")
+    few = _reads_few(commands, root, may_be_folders=not moved) if removes_output(script) else True
+    if not few and not any(found):
+        found.append("deletes every file that a command lists")
+    if moves_history_away(commands, root):
+        found.append(MOVES_HISTORY)
     if BEYOND in seen:
         found.append(TOO_LONG)
     return list(filter(None, dict.fromkeys(found)))
@@ -160,20 +169,13 @@ def _reads_few(
     return bool(searches) and all(few)
 
 
-def _removes_each(words: Reading) -> bool:
-    """Return whether `xargs` with *words* deletes what it reads; `git rm` keeps what changed."""
-    at = words.index("git") if "git" in words else len(words)
-    is_of_git = "rm" in git_call([word or "" for word in words[at + 1 :]])[:1]
-    if is_of_git and not any(word and _IS_FORCED.fullmatch(word) for word in words):
-        return not REMOVERS.isdisjoint(words[:at])
-    return not REMOVERS.isdisjoint(words)
-
-
 def written_losses(script: str) -> list[str]:
     """Describe what *script* loses, as written: what a device holds, or every file of a folder."""
     if _WRITES_DEVICE.search(script):
         return ["writes to a device"]
     scripts = [*written_commands(script)]
+    if any(map(moves_hidden_away, scripts)):
+        return [MOVES_HISTORY]
     found = [
         f"rm {target} deletes every file of a folder"
         for words in scripts
@@ -195,7 +197,7 @@ def _destruction(name: str, arguments: Reading, root: PurePath, *, moved: bool) 
     words = [word for word in arguments if word is not None]
     if name in FINDS:
         return lost_by_find(arguments, root, moved=moved)
-    if _INTERPRETER.fullmatch(name) and any(map(_deletes_what_it_lists, words)):
+    if lists_and_deletes(name, words):
         return EVERY_FILE
     if name in _CHANGES:
         return _CHANGES[name](words)
@@ -213,7 +215,7 @@ def _destruction(name: str, arguments: Reading, root: PurePath, *, moved: bool) 
         return "dd writes to a device"
     if name in _COPIES and any(map(_IS_DEVICE.fullmatch, words)):
         return f"{name} writes to a device"
-    if name in _POWER:
+    if name in _POWER or (name in ("init", "telinit") and words[:1] in (["0"], ["6"])):
         return f"{name} stops the machine"
     return None
 
@@ -234,39 +236,31 @@ def _removal(
     )
     named = (word for word in arguments[:end] if word is None or not word.startswith("-"))
     if recursive and any(
-        each is None or by_link or is_vital(each, root) or (moved and each[0] != "/")
+        each is None
+        or by_link
+        or (name != "rm" and _EVERY_NAME_HERE.fullmatch(each))
+        or is_vital(each, root)
+        or (moved and each[0] != "/")
         for each in chain(named, arguments[end + 1 :])
     ):
         return "deletes folders that are unclear or outside the workspace"
     return None
 
 
-def _deletes_what_it_lists(script: str) -> bool:
-    if not _SCRIPT_DELETES.search(script):
-        return False
-    return bool(_SCRIPT_LISTS.search(script)) or has_pattern_of_all(script)
-
-
-def has_pattern_of_all(script: str) -> bool:
-    """Return whether *script* lists files by a pattern that every name of a folder matches."""
-    searched = 0
-    for begin in _PATTERN_BEGINS.finditer(script):
-        at = begin.end()
-        if _EVERY_NAME_HERE.match(script, at):
-            return True
-        # A word is searched once, from its first begin on: it may hold thousands.
-        if at >= searched and (word := _WITHOUT_BLANK.match(script, at)):
-            searched = word.end()
-            if _EVERY_NAME_BELOW.search(script, at, searched):
-                return True
-    return False
-
-
 def _chmod(words: Sequence[str]) -> str | None:
-    is_recursive = any(re.fullmatch(r"-\w*R\w*|--recursive", word) for word in words)
-    if is_recursive and any(map(_UNREADABLE.fullmatch, words)):
+    if _is_recursive(words) and any(map(_UNREADABLE.fullmatch, words)):
         return "chmod makes all files of a folder unreadable"
+    return _rights(words)
+
+
+def _rights(words: Sequence[str]) -> str | None:
+    if _is_recursive(words) and any(map(_LARGE_TREE.fullmatch, words)):
+        return "changes who may use all files of the machine or of a home directory"
     return None
+
+
+def _is_recursive(words: Sequence[str]) -> bool:
+    return any(re.fullmatch(r"-\w*R\w*|--recursive", word) for word in words)
 
 
 def _only_tries(words: Sequence[str]) -> bool:
@@ -287,7 +281,7 @@ def _truncate(words: Sequence[str]) -> str | None:
 
 
 _CHANGES: Mapping[str, Callable[[Sequence[str]], str | None]] = MappingProxyType(
-    {"chmod": _chmod, "rsync": _rsync, "truncate": _truncate}
+    {"chmod": _chmod, "chown": _rights, "chgrp": _rights, "rsync": _rsync, "truncate": _truncate}
 )
 
 
@@ -346,7 +340,7 @@ def _git_loss(words: Sequence[str], root: PurePath) -> str | None:
         if found := next(filter(argument.fullmatch, behind), None):
             does = listed_effect("git", (subcommand, *behind))
             return f"{does or f'git {subcommand} {found}'}, which git cannot undo"
-    forced = any(map(_IS_FORCED.fullmatch, words))
+    forced = any(map(IS_FORCED.fullmatch, words))
     if "branch" in words and forced and any(map(_DELETE.fullmatch, words)):
         return "git branch deletes commits that are in no other branch"
     if "restore" in words and not _only_unstages(words[words.index("restore") + 1 :]):

@@ -36,7 +36,7 @@ _ELSEWHERE: Final = late_pattern(
     r"|pardir|\.parents\b|cwd\(\)\)?\.parent|environ\[[^\]]*\](?!\s*=[^=])|environ\.get|getenv"
     r"|process\.env|\bENV\[|gettempdir"
 )
-_REMOVERS: Final = r"rmtree|remove_tree|rm_rf|rm_r\b|rimraf|RemoveAll"
+_REMOVERS: Final = r"rmtree|remove_tree|rm_rf|rm_r\b|rimraf|RemoveAll|delete-directory"
 _DELETES: Final = late_pattern(
     rf"{_REMOVERS}|removedirs|recursive['\"]?\s*(?::|=>?)\s*(?:true|1)\b"
 )
@@ -45,6 +45,8 @@ _DELETION: Final = late_pattern(
     rf"(?:\b(?:{_REMOVERS}|removeSync|emptyDir(?:Sync)?)\b|\b(?:rm|rmdir)(?:Sync)?\s*(?=\()"
     r"|\b(?:remove|unlink)\s*(?=\([^;\n]{0,200}\brecursive\b))([^;\n]*)"
 )
+# The folder itself; elsewhere, a dot between two quotes joins what is in quotes around it.
+_IS_HERE: Final = late_pattern(r"(?:^|[(\[,=\s])(['\"])\.\1\s*(?:[),\]]|$)")
 _AT_HOME: Final = late_pattern(rf"{_HOME}|homedir")
 _STARTS: Final = late_pattern(
     r"subprocess|popen|\bsystem\b|spawn|child_process|\bexec|\bfork\b|\bpty\b|%x|\bqx|`|\|&?\s*getline"
@@ -76,6 +78,18 @@ _JOINED: Final = late_pattern(r"(['\"])\s*+(?:[+.]\s*+)?\1")
 # In a script of sed.
 _FILE_OF_SED: Final = late_pattern(r"[rRwW]\s*([~/.]\S*)")
 _LITERALS_MAX: Final = 400
+_ONE_LINERS: Final = late_pattern(r"(?:python|perl|ruby|node|nodejs|deno|bun|php)[\d.]*")
+# In a script of one line: it deletes, and takes every name of a folder.
+_SCRIPT_DELETES: Final = late_pattern(
+    r"\b(?:unlink(?:Sync)?|remove|rm(?:Sync)?|rmtree|remove_tree|rm_r?f|rmdir|delete)\b"
+)
+_SCRIPT_LISTS: Final = late_pattern(
+    r"\b(?:listdir|scandir|iterdir|walk|readdir(?:Sync)?|opendir)\b"
+)
+_PATTERN_BEGINS: Final = late_pattern(r"(?:glob|Dir\[|<)[\s(]*+")
+_WITHOUT_BLANK: Final = late_pattern(r"\S*+")
+_EVERY_NAME_HERE: Final = late_pattern(r"[\"']?\*(?:\.\*|\*)?[\"'>)\]]")
+_EVERY_NAME_BELOW: Final = late_pattern(r"/\*(?:\.\*|\*)?[\"'>)\]]")
 
 
 def is_code(words: Reading) -> bool:
@@ -161,7 +175,11 @@ def _deletions(code: str, literals: Sequence[str]) -> Iterator[str]:
     """
     folders, is_unclear = dict[str, None](), False
     for found in _DELETION.finditer(code):
-        named = [*_literals(found[1]), *(["~"] if _AT_HOME.search(found[1]) else [])]
+        named = [
+            *_literals(found[1]),
+            *(["."] if _IS_HERE.search(found[1]) else []),
+            *(["~"] if _AT_HOME.search(found[1]) else []),
+        ]
         is_unclear = is_unclear or not named
         folders |= dict.fromkeys(named)
     if is_unclear:
@@ -240,3 +258,29 @@ def literals_in(code: str) -> Iterator[str]:
 
 def _is_command(literal: str) -> bool:
     return " " in literal
+
+
+def lists_and_deletes(name: str, words: Sequence[str]) -> bool:
+    """Return whether the program *name* runs, among *words*, code that deletes what it lists."""
+    return bool(_ONE_LINERS.fullmatch(name)) and any(map(_deletes_what_it_lists, words))
+
+
+def _deletes_what_it_lists(script: str) -> bool:
+    if not _SCRIPT_DELETES.search(script):
+        return False
+    return bool(_SCRIPT_LISTS.search(script)) or has_pattern_of_all(script)
+
+
+def has_pattern_of_all(script: str) -> bool:
+    """Return whether *script* lists files by a pattern that every name of a folder matches."""
+    searched = 0
+    for begin in _PATTERN_BEGINS.finditer(script):
+        at = begin.end()
+        if _EVERY_NAME_HERE.match(script, at):
+            return True
+        # A word is searched once, from its first begin on: it may hold thousands.
+        if at >= searched and (word := _WITHOUT_BLANK.match(script, at)):
+            searched = word.end()
+            if _EVERY_NAME_BELOW.search(script, at, searched):
+                return True
+    return False

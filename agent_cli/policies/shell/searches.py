@@ -3,8 +3,10 @@
 Their tests choose files by name, or they take every file of a folder. Knows no other program.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatch
+from itertools import islice
 from pathlib import PurePath
 from typing import Final
 
@@ -15,16 +17,34 @@ from agent_cli.policies.shell.starters import (
     SHELLS,
     STARTERS,
     base_name,
+    git_call,
     with_unknown,
 )
 from agent_cli.system.loading import late_pattern
 
 EVERY_FILE: Final = "deletes every file of a folder"
+FORCE: Final = r"-\w*f\w*|--fo(?:r(?:c(?:e)?)?)?"
+"""The option of git to force; git accepts the beginning of a long option."""
+IS_FORCED: Final = late_pattern(FORCE)
 REMOVERS: Final = frozenset({"rm", "unlink", "shred", "rmdir", "truncate"})
 EVERY_NAME: Final = late_pattern(r"(?>(?:.*/)?)[\"']?(?:\*+|\*\.\*|\.?\[[^\]]*\]\*|\?\*|\*\?)")
 """A pattern that every visible name matches, or every name with a dot, quoted in part or not."""
 
 _REMOVER_IN_TEXT: Final = late_pattern(r"\b(?:rm|unlink|shred|rmdir|truncate)\b")
+# In a script of `sh -c`: what deletes, and a name that the script is given.
+_REMOVES_HERE: Final = late_pattern(r"\b(?:rm|unlink|shred|truncate)\s")
+_GIVEN_NAME: Final = late_pattern(r"\s[\"']?(?:\{\}|\$[@*0-9])(?:[\"'\s]|$)")
+_SEPARATOR: Final = late_pattern(r"&&|\|\||[;&\n]")
+# The names of all files of a folder, or of all that git holds or does not hold.
+_LISTS_ALL: Final = late_pattern(
+    r"(?:\$\(|`)\s*(?:ls(?:\s+-[\w-]+)*(?:\s+(?:\.|\*|\./\*?))?|g?find\s[^)`|]{0,300}"
+    r"|git\s+ls-files(?:\s+(?:-[coz]+|--cached|--others|--exclude-standard))*)\s*(?=[)`|])"
+)
+_REMOVES: Final = r"(?<![\w-])(?<!git )(?:rm|unlink|shred)\s"
+_REMOVES_LISTED: Final = late_pattern(rf"{_REMOVES}[^;&|\n`]*$")
+_LOOPS_OVER: Final = late_pattern(r"\bfor\s+(\w+)\s+in\s+\"?$")
+_LOOKED_AT_CHARS: Final = 500  # before a list, and behind it
+_LISTS_MAX: Final = 50
 _NAMES: Final = frozenset({"-name", "-iname"})
 _REGEXES: Final = frozenset({"-regex", "-iregex"})
 _PATHS: Final = _REGEXES | {"-path", "-ipath", "-wholename", "-iwholename"}
@@ -50,6 +70,16 @@ _FEEDS: Final = late_pattern(
     r"[^|;&<>`()\n]*(?:2?>\s*/dev/null\s*)*(?:2>&1\s*)?(?=$|[;&|)}\n])"
 )
 _OTHER_FIND: Final = late_pattern(r"\b(?:find|xargs)\s*\(|\b(?:function|alias)\b")
+# Names that end as the pattern says; a folder's content would be listed without its name.
+_SOME_NAMES: Final = late_pattern(r"(?:\w[\w.-]*/)*(?:\w[\w.-]*)?[*?][\w.*?-]*\.\w+")
+_LISTS_NAMES: Final = late_pattern(r"-[1trSdUXv]+")
+_KEEPS_SOME: Final = late_pattern(r"sort(?: -[rnVu]+)*|(?:head|tail)(?: -n)? ?[-+]?\d+")
+_REMOVES_NAMES: Final = late_pattern(r"xargs(?: -(?:r|t|n ?\d+))* rm(?: -[fv]+)*(?: --)?")
+_HIDES_ERRORS: Final = late_pattern(r"\s2>\s*/dev/null(?=\s|$)")
+# A pattern without a match may then be none at all, so that `ls` lists every name.
+_NO_PLAIN_LIST: Final = late_pattern(
+    r"[\"'\\$`(){}]|(?:^|[;&|\n])\s*\.\s|\b(?:shopt|BASHOPTS|function|alias|cd|pushd|popd|setopt|GLOBIGNORE|source)\b"
+)
 # What `find` lists besides the names that its tests choose, or instead of them.
 _LISTS_OTHERS: Final = late_pattern(r"-(?:f?printf|fprint0?|f?ls|exec\w*|ok\w*|files0-from)")
 _NUL: Final = frozenset({"-0", "--null", "-0r", "-r0"})
@@ -108,6 +138,56 @@ def feeds_xargs(script: str) -> bool:
     """
     count = len(_XARGS.findall(script))
     return 0 < count == len(_FEEDS.findall(script)) and not _OTHER_FIND.search(script)
+
+
+def lists_some(script: str) -> bool:
+    """Return whether each `xargs` in *script* deletes what `ls` lists of a pattern of names."""
+    if not _XARGS.search(script) or _NO_PLAIN_LIST.search(script):
+        return False
+    pipes = (each.split("|") for each in _SEPARATOR.split(_HIDES_ERRORS.sub("", script)))
+    return all(map(_removes_some, (pipe for pipe in pipes if any(map(_XARGS.search, pipe)))))
+
+
+def _removes_some(pipe: Sequence[str]) -> bool:
+    first, *between, last = ([*each.split()] for each in (*pipe[:-1], pipe[-1]))
+    names = [word for word in first[1:] if not _LISTS_NAMES.fullmatch(word)]
+    return (
+        first[:1] == ["ls"]
+        and bool(names)
+        and all(map(_SOME_NAMES.fullmatch, names))
+        and all(_KEEPS_SOME.fullmatch(" ".join(each)) for each in between)
+        and _REMOVES_NAMES.fullmatch(" ".join(last)) is not None
+    )
+
+
+def removes_each(words: Reading) -> bool:
+    """Return whether `xargs` with *words* deletes what it reads; `git rm` keeps what changed."""
+    known = [word or "" for word in words]
+    at = words.index("git") if "git" in words else len(words)
+    is_of_git = "rm" in git_call(known[at + 1 :])[:1]
+    if is_of_git and not any(word and IS_FORCED.fullmatch(word) for word in words):
+        return not REMOVERS.isdisjoint(words[:at])
+    is_in_text = not SHELLS.isdisjoint(words) and any(map(_removes_its_name, known))
+    return is_in_text or not REMOVERS.isdisjoint(words)
+
+
+def _removes_its_name(script: str) -> bool:
+    """Return whether *script*, of a shell, deletes a file whose name it is given."""
+    begins = ((each, _REMOVES_HERE.search(each)) for each in _SEPARATOR.split(script))
+    return any(found and _GIVEN_NAME.search(each, found.end() - 1) for each, found in begins)
+
+
+def removes_output(script: str) -> bool:
+    """Return whether *script* deletes the files whose names a command prints: `rm $(ls)`."""
+    for found in islice(_LISTS_ALL.finditer(script), _LISTS_MAX):
+        before = script[max(0, found.start() - _LOOKED_AT_CHARS) : found.start()]
+        if _REMOVES_LISTED.search(before.rpartition("\n")[2]):
+            return True
+        if loop := _LOOPS_OVER.search(before):
+            body = script[found.end() : found.end() + _LOOKED_AT_CHARS]
+            if re.search(rf"{_REMOVES}[^;&|\n]*\$\{{?{loop[1]}\b", body):
+                return True
+    return False
 
 
 def listed_removals(seen: Sequence[Reading], root: PurePath) -> Mapping[Reading, Reading]:

@@ -562,6 +562,19 @@ _REPEATED = (
         "{cd a; }",
         "{d=b && rm -rf $d && }ls",
     ),
+    *(
+        "ls {*.a }| xargs rm",
+        "xargs sh -c '{rm \"}'",
+        "echo {$(find }",
+        "rm {$(ls -a }",
+        "xargs {mv }",
+    ),
+    *(
+        "xargs {mv .git a }",
+        "for x in {$(ls) }; do rm $x",
+        "{mv a b; }rm -rf b/c",
+        "{truncate -s 1 a;}",
+    ),
     *("xargs bash -c '{fd x }'", "bash -c '{echo x; }'", "echo {{a,b} }", "psql -c '{/* a }'"),
 )
 
@@ -900,6 +913,22 @@ def test_deleting_in_the_sandboxs_own_tmp_is_left_to_the_rules(
         ("npx convex import --replace-all x.zip", True),
         ("limactl factory-reset default", True),
         ("trash-empty", True),
+        *(("gio trash --empty", True), ("gio trash x", False), ("trash-rm '*'", True)),
+        *(("npx rimraf '*'", True), ("del-cli '**/*'", True), ("npx rimraf 'dist/*'", False)),
+        *(("init 0", True), ("telinit 6", True), ("npm init 0", False)),
+        *(("chown -R me /", True), ("sudo chmod -R 777 /usr", True), ("chgrp -R a ~", True)),
+        *(("chmod -R 755 .", False), ("chown -R me build", False), ("chmod 755 /usr/x", False)),
+        ("emacs --batch --eval '(delete-directory \"/srv\" t)'", True),
+        *(("python3 -c \"import shutil; shutil.rmtree('.')\"", True),),
+        *(
+            ("perl -MFile::Path -e 'rmtree \".\"'", True),
+            ("node -e \"fs.rmSync('.', {recursive:true})\"", True),
+        ),
+        *(('php -r \'rmtree("a"."b");\'', False),),
+        *(("podman pod rm -af", True), ("podman rm --all", True), ("podman pod rm -f web", False)),
+        *(("fdupes -rdN .", True), ("jdupes --delete x", True), ("fdupes -r .", False)),
+        *(("rdfind -deleteduplicates true x", True), ("rdfind -dryrun true x", False)),
+        *(("git symbolic-ref -d HEAD", True), ("git symbolic-ref --short HEAD", False)),
         ("deno eval \"Deno.removeSync('/home/u', {recursive: true})\"", True),
         ("node -e \"require('fs-extra').emptyDirSync('/srv/x')\"", True),
         ("Rscript -e 'unlink(\"~\", recursive=TRUE)'", True),
@@ -965,6 +994,13 @@ def test_many_values_of_a_variable_are_looked_at_in_a_moment(script: str) -> Non
         ("rm -rf */*/*/x", True),
         *(("find out/ | wc -l; rm -rf b", False), ("find out/ -exec ls {} +; rm -rf b", True)),
         *(("find out/ | while read f; do x; done; rm -rf b", True),),
+        # Moved by an option, by a pattern, or by a value that is not known.
+        *(("mv -t y out; rm -rf y/out/sub", True), ("mv out* y; rm -rf y/sub", True)),
+        *(("mkdir y; mv out* y; rm -rf y/out/sub", True), ("cp -a $x y; rm -r y/sub", True)),
+        *(("ln -s -t y /srv; rm -rf y/srv/x", True), ("ln -t y -s /srv; rm -rf y/srv/x", True)),
+        *(("mv --target-directory=y out; rm -rf y/out/sub", True),),
+        *(("mv b* y; rm -rf y/sub", False), ("mv -t y b; rm -rf y/b/sub", False)),
+        *(("mv $x y; rm -rf y/none", False), ("mv out* y; rm -rf y", False)),
     ],
 )
 def test_deleting_through_a_link_that_leads_outside_asks(
@@ -1091,6 +1127,16 @@ def test_folder_of_mktemp_may_be_deleted_by_a_trap(script: str, *, expected: boo
         *(("x=rm; $x -rf build", False), ("x='rm -rf build'; $x", False)),
         *(("x='fix; rm -rf /'; git commit -m \"$x\"", False), ("x='rm -rf /'; echo $x", False)),
         *(('set -- a b; ls "$@"', False), ("set -euo pipefail; rm -r build", False)),
+        *(("sh -c 'x=\"rm -rf /\"; $x'", True), ("bash -c 'set -- rm -rf ~; \"$@\"'", True)),
+        *(("eval 'x=\"rm -rf /\"; $x'", True), ("sh -c \"x='git reset --hard'; \\$x\"", True)),
+        *(("x='rm -rf /' sh -c '$x'", True), ("export x=reset; bash -c 'git $x --hard'", True)),
+        ("bash <<'E'\nx='git push -f'; $x\nE", True),
+        ('bash -c "sh -c \'x=\\"git push -f\\"; \\$x\'"', True),
+        *(("sh -c 'x=\"rm -rf build\"; $x'", False), ("bash -c 'set -- a; ls \"$@\"'", False)),
+        ('bash -c \'x="fix; rm -rf /"; git commit -m "$x"\'', False),
+        *(("echo cm0gLXJmIC8K | base64 -d | sh", True), ("sh <<< 726d; xxd -r", False)),
+        *(("base64 -d <<< Z2l0IHJlc2V0IC0taGFyZAo= | bash", True), ("base64 -d x | sh", False)),
+        ("echo 726d202d7266202f0a | xxd -r -p | sh", True),
     ],
 )
 def test_deleting_by_words_of_a_variable_asks(script: str, *, expected: bool) -> None:
@@ -1127,16 +1173,6 @@ def test_deleting_by_what_make_or_git_is_handed_asks(script: str) -> None:
         ("cd build || cp x ..", True),
         ("cd build && make & cp x ..", True),
         ("true | cd build && cp x ..", True),
-        *(("sh -c 'x=\"rm -rf /\"; $x'", True), ("bash -c 'set -- rm -rf ~; \"$@\"'", True)),
-        *(("eval 'x=\"rm -rf /\"; $x'", True), ("sh -c \"x='git reset --hard'; \\$x\"", True)),
-        *(("x='rm -rf /' sh -c '$x'", True), ("export x=reset; bash -c 'git $x --hard'", True)),
-        ("bash <<'E'\nx='git push -f'; $x\nE", True),
-        ('bash -c "sh -c \'x=\\"git push -f\\"; \\$x\'"', True),
-        *(("sh -c 'x=\"rm -rf build\"; $x'", False), ("bash -c 'set -- a; ls \"$@\"'", False)),
-        ('bash -c \'x="fix; rm -rf /"; git commit -m "$x"\'', False),
-        *(("echo cm0gLXJmIC8K | base64 -d | sh", True), ("sh <<< 726d; xxd -r", False)),
-        *(("base64 -d <<< Z2l0IHJlc2V0IC0taGFyZAo= | bash", True), ("base64 -d x | sh", False)),
-        ("echo 726d202d7266202f0a | xxd -r -p | sh", True),
         ("echo cd build && cp x ..", True),
         ('echo " && cd build && " && cp x ..', True),
         ('cd build && c"d" .. && cp x ..', True),
@@ -1157,6 +1193,98 @@ def test_what_stays_inside_is_not_reserved_for_a_person(
     (tmp_path / "link").symlink_to("/etc/ssl")
 
     assert is_reserved(script, Reach(root=tmp_path.resolve())) is expected
+
+
+@each_row(
+    ("script", "expected"),
+    [
+        *(("mv .git /tmp/x", True), ("mv -t /srv ./.git/", True), ("mv -- .git ~", True)),
+        *(("mv sub/.git ..", True), ("sudo mv .git/objects /srv", True), ("mv .GIT $x", True)),
+        *(("T=$(mktemp -d); mv .git $T/a", True), ("mv $PWD/.git /tmp", True)),
+        *(("mv .??* /tmp/x", True), ("mv {.git,a} /srv", True), ("mv `pwd` /srv", True)),
+        *(("mv .git a; rm -rf a", True), ("mkdir a; mv .git a/; mv a b; rm -rf ./b", True)),
+        *(("mv .git a; mv a /srv", True), ("mv .git a; find a -delete", True)),
+        *(("mv .git a/b; git clean -ffd a", True), ("mv .git a; rm -r a/objects", True)),
+        *(("mv .git .git.bak && git init", False), ("mv .git a; rm -rf build", False)),
+        *(("git clone x t && mv t/.git . && rm -rf t", False), ("mv .github /srv", False)),
+        *(("mv .git{,.bak}", False), ("mv *.log /srv", False), ("mv src /srv", False)),
+        *(("mv $x /srv", False), ('mv "$d/.git" "$PWD/.git"', False), ("mv a.git /srv", False)),
+    ],
+)
+def test_moving_history_to_where_it_may_be_lost_asks(script: str, *, expected: bool) -> None:
+    """Threat 19: as `rm -rf .git` does; within the workspace it can be moved back."""
+    assert asks(script) is expected
+
+
+@each_row(
+    ("script", "expected"),
+    [
+        *(("truncate -s 10M new.img", False), ("truncate --size=1G new && cp new b", False)),
+        *(("truncate -s 10M old.img", True), ("truncate -s 10M new old.img", True)),
+        *(("truncate -s 0 new", True), ("truncate -s 1 $new", True), ("truncate -s 1 n*", True)),
+        *(
+            ("mv old.img new; truncate -s 1 new", True),
+            ("truncate -s 1 new & mv old.img new", True),
+        ),
+        ("truncate -s 1 new; mv old.img new; tr'u'ncate -s 1 new", True),
+        ("truncate -s 1 new; mv old.img new; truncate -s 1 new", True),
+        *(("truncate -s 1 $(mv old.img new)new", True), ("truncate -s 1 x/../old.img", True)),
+        ("truncate -s 1 new; f=truncate; $f -s 1 old.img", True),
+    ],
+)
+def test_truncate_of_a_new_file_asks_not(script: str, *, expected: bool, tmp_path: Path) -> None:
+    """It makes the file, unless something before it may have brought one of that name."""
+    (tmp_path / "old.img").touch()
+
+    assert (judge(script, CommandRules(), Reach(root=tmp_path)).verdict == "ask") is expected
+
+
+@each_row(
+    ("script", "expected"),
+    [
+        *(("rm -f $(ls)", True), ("rm `find . -type f`", True), ("unlink $(ls ./)", True)),
+        *(("rm $(git ls-files)", True), ("rm $(git ls-files -o --exclude-standard)", True)),
+        *(('for f in $(ls -A); do rm -f "$f"; done', True), ("sh -c 'rm $(ls .)'", True)),
+        ("for f in $(find / -type f); do rm $f; done", True),
+        *(("rm -f $(ls *.log)", False), ("rm -f $(find . -name '*.log')", False)),
+        *(("rm -f $(find build -type f)", False), ("rm $(git ls-files -d)", False)),
+        *(("git rm $(git ls-files)", False), ("docker run --rm x $(ls)", False)),
+        ("for f in `ls`; do echo $f; done; rm x", False),
+    ],
+)
+def test_deleting_what_a_command_prints_asks(script: str, *, expected: bool) -> None:
+    """Threat 19: as behind a pipe to `xargs rm`."""
+    assert asks(script) is expected
+
+
+@each_row(
+    ("script", "expected"),
+    [
+        *(
+            ("ls *.log | xargs rm -f", False),
+            ("ls -t x/*.tar.gz | tail -n +6 | xargs -r rm --", False),
+        ),
+        *(("ls ?.o 2>/dev/null | xargs rm 2>/dev/null || true", False),),
+        *(("ls | xargs rm -f", True), ("ls *.* | xargs rm", True), ("ls *.log x | xargs rm", True)),
+        *(("ls ../*.log | xargs rm", True), ("ls ~/*.log | xargs rm", True)),
+        *(("ls .*.log | xargs rm", True), ("ls -a *.log | xargs rm", True)),
+        *(("ls *.log | xargs rm -r", True), ("ls *.log; ls | xargs rm", True)),
+        *(("ls *.log | tail -n +2 list | xargs rm", True), ("ls *.log | xargs -a x rm", True)),
+        *(("ls *.log | xargs rm < list", True), ("ls *.log | sort -o x | xargs rm", True)),
+        *(("shopt -s nullglob; ls *.log | xargs rm", True), (". ./x; ls *.log | xargs rm", True)),
+        *(("cd / && ls *.log | xargs rm", True), ("alias ls=x; ls *.log | xargs rm", True)),
+        *(
+            ("ls() { x; }; ls *.log | xargs rm", True),
+            ("bash -O nullglob -c 'x;ls *.o|xargs rm'", True),
+        ),
+        *(("ls *.log | xargs rm\nls | xargs rm", True), ("env -C / ls *.log | xargs rm", True)),
+        *(("ls | xargs -I{} sh -c 'rm -f {}'", True), ("ls | xargs -n1 sh -c 'rm \"$0\"'", True)),
+        ("ls *.c | xargs -I{} sh -c 'cc {} && rm {}.o'", False),
+    ],
+)
+def test_deleting_what_ls_lists_of_a_pattern_asks_not(script: str, *, expected: bool) -> None:
+    """It is `rm` of the pattern; of a folder or of everything, it asks."""
+    assert asks(script) is expected
 
 
 @each_row(
