@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -36,6 +36,7 @@ _IN_WORDS: Final = {
     "write(./**)": "all files written in the workspace",
 }
 _COMMANDS: Final = re.compile(r"bash\((.+) \*\)")
+_SERVER_TOOL: Final = re.compile(r"mcp__[\w-]+")
 _PAGES: Final = re.compile(r"web_fetch\(domain:(.+)\)")
 _EXPLAIN: Final = Choice("", ("explain",), shortcut="Ctrl-E")
 _VIEW: Final = Choice("Show all of it", ("v", "view"), key="v", shortcut="Ctrl-O")
@@ -103,8 +104,10 @@ def rule_in_words(rule: str) -> str:
     """Return what the *rule* lets run, for an answer: its exact text, unless words say the same."""
     if rule in _IN_WORDS:
         return _IN_WORDS[rule]
-    if (command := _COMMANDS.fullmatch(rule)) is not None:
-        return f"commands that begin with `{reveal(command[1])}`"
+    if _COMMANDS.fullmatch(rule):
+        return _commands([rule])
+    if _SERVER_TOOL.fullmatch(rule):
+        return f"all calls of {rule}"
     if (pages := _PAGES.fullmatch(rule)) is not None:
         return f"pages of {reveal(pages[1])}"
     return f"all that {reveal(rule)} covers"
@@ -116,7 +119,7 @@ def _remembering(
     """Return the answers that store rules; none if a call has no rule."""
     if not all(rules):
         return {}
-    listed = _listed(rule_in_words(rule) for each in rules for rule in each)
+    listed = _listed(list(dict.fromkeys(rule for each in rules for rule in each)))
     # Never a single letter: a typing slip must not store a permanent rule.
     label = f"{yes}, and {listed} this session"
     offered: dict[Choice, Action] = {_SESSION._replace(label=label): "session"}
@@ -127,8 +130,20 @@ def _remembering(
     return offered
 
 
-def _listed(words: Iterable[str]) -> str:
-    return ", ".join(dict.fromkeys(words))
+def _listed(rules: Sequence[str]) -> str:
+    """Return what *rules* let run, for an answer; commands are named together."""
+    commands = [rule for rule in rules if _COMMANDS.fullmatch(rule)]
+    others = [rule_in_words(rule) for rule in rules if rule not in commands]
+    return _joined([*([_commands(commands)] if commands else []), *others], "and")
+
+
+def _commands(rules: Sequence[str]) -> str:
+    begins = (_COMMANDS.sub(r"\1", rule) for rule in rules)
+    return f"commands that begin with {_joined([f'`{reveal(each)}`' for each in begins], 'or')}"
+
+
+def _joined(words: Sequence[str], last: str) -> str:
+    return f" {last} ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def _numbered(offered: Mapping[Choice, Action]) -> dict[Choice, Action]:

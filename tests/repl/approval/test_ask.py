@@ -482,8 +482,7 @@ async def test_always_for_the_whole_batch_stores_each_rule_once() -> None:
     assert await it.decide(TOUCH, MOVE, TOUCH) == [Approved()] * 3
     [(_, listed)] = it.person.asked
     assert listed[1] == (
-        "y session = Yes, all 3, and commands that begin with `touch`, commands that begin with"
-        " `mv` this session"
+        "y session = Yes, all 3, and commands that begin with `touch` or `mv` this session"
     )
     assert permissions.kept == ["bash(touch *)", "bash(mv *)"]
 
