@@ -11,6 +11,7 @@ from typing import NamedTuple
 from dotenv.parser import parse_stream
 
 from agent_cli.settings import PROJECT_CREDENTIALS, read_file
+from agent_cli.settings.environment import NOT_A_VARIABLE
 from agent_cli.system import paths
 
 # These decide where requests and keys go, or which program runs.
@@ -49,8 +50,8 @@ def read_env_file(path: Path, *, from_project: bool) -> EnvFile:
     found = EnvFile({}, [])
     for binding in parse_stream(StringIO(read_file(path))):
         where = f"{path}:{binding.original.line}"
-        if binding.error:
-            found.notices.append(f"{where}: this line is not NAME=value; ignored")
+        if binding.error or (binding.key and binding.value is None):
+            found.notices.append(f"{where}: {NOT_A_VARIABLE}")
         elif binding.key and from_project and is_user_only(binding.key):
             is_exported = binding.key.upper() in _EXPORTED_NAMES
             do_this = "export it" if is_exported else f"set it in {paths.user_env_file()}"

@@ -13,6 +13,10 @@ from agent_cli.settings.schema import Settings
 from agent_cli.system import paths
 
 _CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE")
+# Of a variable's name that was meant to be that of the key: one or two letters differ.
+_LIKENESS_MIN = 0.86
+NOT_A_VARIABLE = "this line is not NAME=value; ignored"
+"""The end of a notice about a line of a `.env`."""
 # The SDK reads these, and those that go with them, from the process alone.
 _EXPORTED = ("ANTHROPIC_FEDERATION_RULE_ID", "ANTHROPIC_CONFIG_DIR")
 
@@ -157,9 +161,23 @@ def check_credentials(environment: Environment) -> None:
             f"{hidden} is set to nothing, which hides the one in your .env; run: unset {hidden}"
         )
     raise NoCredentials(
-        f"ANTHROPIC_API_KEY is not set; get a key at {KEYS_URL}, then export it, or write"
-        f" ANTHROPIC_API_KEY=... into {file}; `agent-cli demo` needs none"
+        f"ANTHROPIC_API_KEY is not set{_slip(environment)}; get a key at {KEYS_URL}, then export"
+        f" it, or write ANTHROPIC_API_KEY=... into {file}; `agent-cli demo` needs none"
     )
+
+
+def _slip(environment: Environment) -> str:
+    """Return where the user may have set the key, in a way that does not count, or ""."""
+    from difflib import get_close_matches  # most starts have a key
+
+    begin = f"{paths.user_env_file()}:"
+    lines = (each for each in environment.notices if each.startswith(begin))
+    if wrong := next((each for each in lines if each.endswith(NOT_A_VARIABLE)), ""):
+        return f" ({wrong.removesuffix('; ignored')})"
+    others = {name for names in OPTIONAL_SECRETS.values() for name in names}
+    found = {name.upper(): name for name in environment if environment[name] and name not in others}
+    near = get_close_matches(_CREDENTIALS[0], found, n=1, cutoff=_LIKENESS_MIN)
+    return f" (but {found[near[0]]} is: perhaps a wrong name)" if near else ""
 
 
 def _finds_some(environment: Environment) -> bool:

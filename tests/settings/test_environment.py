@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.contracts.errors import SettingsError
+from agent_cli.contracts.errors import NoCredentials, SettingsError
 from agent_cli.settings.environment import (
     OPTIONAL_SECRETS,
     Environment,
@@ -14,6 +14,7 @@ from agent_cli.settings.environment import (
 )
 from agent_cli.system import paths
 from agent_cli.system.config_text import FILE_CHARS_MAX
+from tests.tables import each_row
 
 WORKSPACE = Path("project")
 
@@ -146,6 +147,33 @@ def test_missing_api_key_error_says_where_to_get_and_set_one() -> None:
         " then export it, or write ANTHROPIC_API_KEY=... into"
         f" {paths.shown(paths.user_env_file())}; `agent-cli demo` needs none"
     )
+
+
+@each_row(
+    ("line", "why"),
+    [
+        ("ANTHROPIC_API_KEY", "{path}:1: this line is not NAME=value"),
+        ("ANTHROPIC_API_KEY: k", "{path}:1: this line is not NAME=value"),
+        ("ANTHROPIC_API_KEY='k", "{path}:1: this line is not NAME=value"),
+        ("ANTROPIC_API_KEY=k", "but ANTROPIC_API_KEY is: perhaps a wrong name"),
+        ("anthropic_api_key=k", "but anthropic_api_key is: perhaps a wrong name"),
+        ("ANTHROPIC_KEY=k", "but ANTHROPIC_KEY is: perhaps a wrong name"),
+        ("ANTHROPIC_ADMIN_API_KEY=k", ""),
+        ("ANTHROPIC_BASE_URL=http://x", ""),
+        ("ANTHROPIC_KEY=", ""),
+    ],
+)
+def test_key_in_the_env_file_that_does_not_count_is_named(line: str, why: str) -> None:
+    """The error told the user to write what they had written; the notice never came."""
+    path = write_env(paths.user_env_file(), f"{line}\n")
+    environment = load_environment({}, workspace=WORKSPACE, trusted=False)
+
+    with pytest.raises(NoCredentials) as raised:
+        check_credentials(environment)
+
+    begin, _, _ = str(raised.value).partition("; get a key")
+    noted = f" ({why.format(path=path)})" if why else ""
+    assert begin == f"ANTHROPIC_API_KEY is not set{noted}"
 
 
 def test_empty_variable_that_hides_the_key_of_the_env_file_is_named() -> None:
