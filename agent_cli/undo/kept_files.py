@@ -8,6 +8,7 @@ a full disk takes a mode, but no line.
 Imports little: see `system/launcher`.
 """
 
+import _thread
 import contextlib
 import errno
 import os
@@ -185,6 +186,7 @@ class KeptSpace:
         self._copy_bytes_max = copy_bytes_max
         self._given_up_s = 0.0
         self._has_room_until_s = 0.0
+        self._looking = _thread.allocate_lock()
 
     def why_no_link(self, found: os.stat_result) -> str:
         """Return why a deleted file may not be kept by a link, or ""."""
@@ -201,13 +203,20 @@ class KeptSpace:
 
     def look(self) -> float:
         """Give kept files up while the disk is nearly full; return the seconds to the next look."""
-        now = time.monotonic()
-        if not self._has_room(now):
+        # The name of a large file is gone before its space is free, so that a call that waits
+        # for space must wait for the thread that frees it.
+        if not self._looking.acquire(timeout=_LOOK_LATEST_S):
+            return _LOOK_LATEST_S
+        try:
+            now = time.monotonic()
+            if self._has_room(now):
+                return max(self._has_room_until_s - now, _LOOK_SOONEST_S)
             if now - self._given_up_s > _LOOK_LATEST_S:
                 self._give_up()
                 self._given_up_s = time.monotonic()
             return _LOOK_LATEST_S
-        return max(self._has_room_until_s - now, _LOOK_SOONEST_S)
+        finally:
+            self._looking.release()
 
     def _has_room(self, now: float | None = None) -> bool:
         """Return whether the disk is not nearly full; ask the disk when it could be by now."""

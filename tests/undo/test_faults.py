@@ -248,6 +248,33 @@ def test_kept_file_never_takes_the_space_that_the_command_needs(
     assert (reason, name, mode) == ("", "new", "400")
 
 
+# As the kernel does with a large file: its name is gone before its space is free.
+SLOW_UNLINK = """
+kept_files.FLOOR_BYTES = 1_000_000
+unlink = os.unlink
+def slow_unlink(path):
+    os.rename(path, folder + '/../going')
+    time.sleep(0.3)
+    unlink(folder + '/../going')
+os.unlink = slow_unlink
+"""
+
+
+def test_call_waits_for_the_thread_that_frees_the_space_it_needs(tmp_path: Path) -> None:
+    """The keeper's main thread looks at the disk, too, and may be amid giving up a large file."""
+    wait = "until [ -e ../going ]; do :; done"
+
+    reason, name, mode, _used, *_ = on_small_disk(
+        tmp_path,
+        "8m",
+        "head -c 6M /dev/zero > big;",
+        f"set -e; rm big; head -c 1500K /dev/zero > new; {wait}; head -c 6M /dev/zero >> new",
+        SLOW_UNLINK,
+    )
+
+    assert (reason, name, mode) == ("", "new", "400")
+
+
 @pytest.mark.parametrize("first", ["", "cat /dev/zero > fill;"])
 def test_command_frees_a_full_disk(tmp_path: Path, first: str) -> None:
     """A real file system that is full to the last byte, with the log on it: before or by it."""
