@@ -21,6 +21,17 @@ async def test_write_creates_a_new_file_with_its_folders(tools: Tools) -> None:
     }
 
 
+async def test_write_makes_no_workspace_in_the_place_of_one_that_was_moved(tools: Tools) -> None:
+    """The file would be in a folder that is not the project."""
+    moved = tools.root.rename(tools.root.with_name("moved"))
+
+    error = await tools.error("write", path="new/a.txt", content="one")
+
+    assert error == "The workspace is gone, so nothing can be written. Tell the user."
+    assert not tools.root.exists()
+    moved.rename(tools.root)
+
+
 async def test_write_replaces_a_file_only_after_a_full_read(tools: Tools) -> None:
     """The model cannot mean to overwrite content it has not seen."""
     path = tools.file("a", "precious")

@@ -197,6 +197,9 @@ class Workspace:
         """Write *data* to the real path *path*; see `write_atomic`."""
         from agent_cli_tools.atomic_write import write_atomic  # with the first change
 
+        # A missing folder is made; a new one in the place of a project that was moved is not it.
+        if path.is_relative_to(self.root) and not self.root.is_dir():
+            raise ToolError("The workspace is gone, so nothing can be written. Tell the user.")
         with self._keeper.writing(path, before, data) if self._keeper else nullcontext():
             if not self.open_files.write(path, data, before, claim):
                 write_atomic(path, data, before=before, claim=claim.take)
