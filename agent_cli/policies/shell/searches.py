@@ -149,7 +149,9 @@ def lists_some(script: str) -> bool:
 
 
 def _removes_some(pipe: Sequence[str]) -> bool:
-    first, *between, last = ([*each.split()] for each in (*pipe[:-1], pipe[-1]))
+    if len(pipe) < 2:  # it reads a file, or what the script reads
+        return False
+    first, *between, last = map(str.split, pipe)
     names = [word for word in first[1:] if not _LISTS_NAMES.fullmatch(word)]
     return (
         first[:1] == ["ls"]

@@ -1270,7 +1270,12 @@ def test_deleting_what_a_command_prints_asks(script: str, *, expected: bool) -> 
         *(("ls .*.log | xargs rm", True), ("ls -a *.log | xargs rm", True)),
         *(("ls *.log | xargs rm -r", True), ("ls *.log; ls | xargs rm", True)),
         *(("ls *.log | tail -n +2 list | xargs rm", True), ("ls *.log | xargs -a x rm", True)),
-        *(("ls *.log | xargs rm < list", True), ("ls *.log | sort -o x | xargs rm", True)),
+        *(
+            ("ls *.log | xargs rm < list", True),
+            ("xargs rm < list", True),
+            ("xargs rm", True),
+            ("ls *.log | sort -o x | xargs rm", True),
+        ),
         *(("shopt -s nullglob; ls *.log | xargs rm", True), (". ./x; ls *.log | xargs rm", True)),
         *(("cd / && ls *.log | xargs rm", True), ("alias ls=x; ls *.log | xargs rm", True)),
         *(
