@@ -23,11 +23,15 @@ def main() -> None:
     order = [command, dict(os.environ), os.getcwd(), False, False]  # noqa: PTH109 - imports little
     message = json.dumps(order).encode()
     status, writing = os.pipe()
-    with socket.socket(socket.AF_UNIX) as server:
-        server.connect(f"\0{name}")
-        socket.send_fds(server, [HEADER.pack(len(message))], [0, 1, 2, writing])
-        server.sendall(message)
-        (pid,) = HEADER.unpack(server.recv(HEADER.size, socket.MSG_WAITALL))
+    try:
+        with socket.socket(socket.AF_UNIX) as server:
+            server.connect(f"\0{name}")
+            socket.send_fds(server, [HEADER.pack(len(message))], [0, 1, 2, writing])
+            server.sendall(message)
+            (pid,) = HEADER.unpack(server.recv(HEADER.size, socket.MSG_WAITALL))
+    except (OSError, struct.error):
+        # The server has ended, or did not come to serve: the interpreter tells why.
+        os.execv(sys.executable, [sys.executable, *command])
     # The streams are the fork's alone, which must be able to close them.
     for descriptor in (0, 1, 2, writing):
         os.close(descriptor)

@@ -27,6 +27,7 @@ from agent_cli.system.stop_signals import STOP_SIGNALS
 from tests.fork_server import count_launchers
 from tests.forked import importer_pids, server_pids
 from tests.launcher_server import fork_launchers, launcher_server, running_launchers
+from tests.worker_server import fork_workers
 
 # Variables that change the program or its libraries, so that tests would differ by machine.
 SETTINGS_PREFIXES = (
@@ -65,6 +66,12 @@ def pytest_configure() -> None:
     """Have launchers forked, or counted by `make coverage`."""
     count_launchers()
     fork_launchers(lambda: launcher_server()[1])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None:
+    """Have the tests collected once for all workers."""
+    fork_workers(config, specs)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -269,8 +269,13 @@ def fork_servers(listener: socket.socket) -> tuple[list[socket.socket], bytes] |
     return None
 
 
-def serve(orders: socket.socket, listeners: list[socket.socket]) -> Order | None:
-    """Fork for each order and return it in the fork; return None at the end of the orders."""
+def serve(
+    orders: socket.socket, listeners: list[socket.socket], kept: Collection[int] = ()
+) -> Order | None:
+    """Fork for each order and return it in the fork; return None at the end of the orders.
+
+    Every descriptor is closed in the fork, except for those that are *kept*.
+    """
     ended = _wake_up_when_a_child_ends()
     running: dict[int, int] = {}
     sockets: list[socket.socket | int] = [orders, *listeners, ended]
@@ -286,19 +291,22 @@ def serve(orders: socket.socket, listeners: list[socket.socket]) -> Order | None
             if received is None:
                 if source is orders:
                     return None
+                source.close()
                 continue
             order, (*streams, status) = received
             child = os.fork()
             if child == 0:
                 for each in (orders, *listeners, *sources):
                     each.detach()  # its descriptor is closed with all the others
-                _become(order, streams)
+                _become(order, streams, kept)
                 return order
             for stream in streams:
                 os.close(stream)
             running[child] = status
             with contextlib.suppress(ConnectionError):
                 source.sendall(HEADER.pack(child))
+            if source is not orders:
+                source.close()
 
 
 def run_script(command: list[str]) -> None:
@@ -354,7 +362,7 @@ def _receive(orders: socket.socket) -> tuple[Order, list[int]] | None:
     return Order(*json.loads(data)), list(descriptors)
 
 
-def _become(order: Order, streams: list[int]) -> None:
+def _become(order: Order, streams: list[int], kept: Collection[int]) -> None:
     """Make this fork look like a process that was just started."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -363,7 +371,8 @@ def _become(order: Order, streams: list[int]) -> None:
         fcntl.ioctl(streams[0], termios.TIOCSCTTY, 0)
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
-    os.closerange(3, DESCRIPTORS_MAX)
+    for before, after in itertools.pairwise(sorted({2, *kept, DESCRIPTORS_MAX})):
+        os.closerange(before + 1, after)
     os.chdir(order.directory)
     os.environ.clear()
     os.environ.update(order.environment)

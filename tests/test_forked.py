@@ -6,13 +6,15 @@ import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from agent_cli.system import launching
-from tests.forked import _server, server_pids, start
+from tests.forked import AS_FORK, _server, server_pids, start
 from tests.launcher_server import launcher_server
 from tests.repl.terminal import Terminal
 from tests.waiting import parent_of, wait_until
@@ -71,6 +73,15 @@ def keep() -> dict[str, str]:
     """Return the interpreter's start variables unchanged, as a change would prevent the fork."""
     names = ("LANG", "LC_ALL", *(name for name in os.environ if name.startswith("PYTHON")))
     return {name: os.environ[name] for name in names if name in os.environ}
+
+
+def test_script_runs_in_an_interpreter_when_the_server_has_ended(script: str) -> None:
+    """Whoever waits for the script reads from it what is wrong."""
+    command = [sys.executable, *("-I", "-S", AS_FORK, "nobody listens here", script, "x")]
+    run = subprocess.run(command, capture_output=True, input=b"read me", timeout=60, check=False)
+
+    told = json.loads(run.stdout)
+    assert (told["arguments"], told["stdin"], run.returncode) == (["x"], "read me", 7)
 
 
 def test_two_forks_draw_different_random_numbers(script: str) -> None:

@@ -1,7 +1,6 @@
 """The status line: the user's own program for the line below the prompt, in the whole program."""
 
 import json
-import os
 import textwrap
 import time
 from pathlib import Path
@@ -12,14 +11,12 @@ from agent_cli.app.arguments import parse_arguments
 from agent_cli.app.startup import start
 from agent_cli.app.status_line import status_line
 from agent_cli.system import paths
-from tests.e2e.program import AGENT_CLI, agent_cli, environment, processes_with
+from tests.e2e.program import AGENT_CLI, agent_cli, environment, long_sleep, processes_with
 from tests.messages_api import reply, serve_in_thread, tool_use
 from tests.repl.terminal import Terminal
 from tests.waiting import wait_until
 
 YOLO = ("--permission-mode", "yolo")
-# Searched for in every process's command line, also those of other runs on this machine.
-SLEEP = f"sleep 4711.{os.getpid():07}"
 
 
 def settings(command: str, more: str = "") -> None:
@@ -86,7 +83,7 @@ def test_status_line_script_of_claude_code_works_unchanged() -> None:
 
 def test_slow_status_line_command_delays_neither_keys_nor_exit() -> None:
     """The command runs in the background, and ends with the program."""
-    settings(f"echo started >&2; touch here; exec {SLEEP}")
+    settings(f"echo started >&2; touch here; exec {long_sleep(4_711)}")
     with (
         serve_in_thread(reply("Hello.")) as api,
         Terminal(AGENT_CLI, **environment(api, {})) as terminal,
@@ -98,18 +95,18 @@ def test_slow_status_line_command_delays_neither_keys_nor_exit() -> None:
         terminal.send("/exit\r")
         assert terminal.exit_code() == 0
 
-    wait_until(lambda: not processes_with(SLEEP), "its command ends")
+    wait_until(lambda: not processes_with(long_sleep(4_711)), "its command ends")
 
 
 async def test_status_line_command_over_its_time_limit_is_killed_and_reported() -> None:
     """The limit is a setting; the next turn starts the command again."""
     began_s = time.monotonic()
 
-    line = await line_of(SLEEP, "timeout_s = 0.1\n")
+    line = await line_of(long_sleep(4_711), "timeout_s = 0.1\n")
 
     assert line == "status line: its command took longer than 0.1 s"
     assert time.monotonic() - began_s < 60
-    wait_until(lambda: not processes_with(SLEEP), "its command ends")
+    wait_until(lambda: not processes_with(long_sleep(4_711)), "its command ends")
 
 
 @pytest.mark.parametrize(

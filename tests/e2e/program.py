@@ -130,6 +130,11 @@ def finished(process: PipedProgram) -> Finished:
     return Finished(process.wait(), stdout, stderr)
 
 
+def long_sleep(seconds: int) -> str:
+    """Return a command that `processes_with` tells from those of other workers and runs."""
+    return f"sleep {seconds}.{os.getpid():07}"
+
+
 def processes_with(text: str) -> list[str]:
     """Return the command lines of this machine's processes that contain *text*."""
     found: list[str] = []

@@ -1,7 +1,6 @@
 """Background commands in the program itself: the notices to the model, and their end."""
 
 import json
-import os
 import signal
 from typing import Any
 
@@ -9,6 +8,7 @@ from tests.e2e.program import (
     Finished,
     agent_cli,
     finished,
+    long_sleep,
     processes_with,
     results_in,
     said_by_user,
@@ -16,15 +16,23 @@ from tests.e2e.program import (
     text_of,
 )
 from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
+from tests.messages_api.script import Payload
 from tests.waiting import wait_until
 
 WAITS_FOR_GO = "until test -e go; do sleep 0.05; done; touch gone; exit 3"
 JOB = tool_use("bash", {"command": WAITS_FOR_GO, "background": True})
 GO = tool_use("bash", {"command": "touch go"})
-# Found again in any process's command line.
-SLEEP = f"sleep 1001.{os.getpid():07}"
-SERVER = tool_use("bash", {"command": SLEEP, "background": True})
 YOLO = ("--permission-mode", "yolo")
+
+
+def lasting() -> str:
+    """Return a command that is found again in any process's command line."""
+    return long_sleep(1_001)
+
+
+def server() -> Payload:
+    """Return a call that runs the command as a job."""
+    return tool_use("bash", {"command": lasting(), "background": True})
 
 
 def typed(api: FakeMessagesApi, *lines: str) -> Finished:
@@ -82,7 +90,7 @@ def test_job_killed_by_the_model_causes_no_notice() -> None:
 
 def test_the_first_job_changes_no_byte_of_the_tools() -> None:
     """A tool that came with it rewrote the whole cache: 42,931 tokens, $0.108."""
-    with serve_in_thread(reply(SERVER), reply("Up.")) as api:
+    with serve_in_thread(reply(server()), reply("Up.")) as api:
         agent_cli("-p", "go", *YOLO, api=api)
 
     first, second = (request.body["tools"] for request in api.requests)
@@ -92,30 +100,32 @@ def test_the_first_job_changes_no_byte_of_the_tools() -> None:
 
 def test_job_of_a_headless_run_ends_with_the_run_and_is_named() -> None:
     """The model was told so in advance, and how to wait."""
-    with serve_in_thread(reply(SERVER), reply("Up.")) as api:
+    with serve_in_thread(reply(server()), reply("Up.")) as api:
         run = agent_cli("-p", "go", *YOLO, api=api)
 
-    assert f"job 1 (`{SLEEP}`) was still running; it ends with this run" in run.stderr
+    assert f"job 1 (`{lasting()}`) was still running; it ends with this run" in run.stderr
     assert "to wait for it, call job_output with wait" in text_of(
         results_in(api.requests[1].body)[0]
     )
-    assert processes_with(SLEEP) == []
+    assert processes_with(lasting()) == []
 
 
 def test_continued_session_reports_jobs_lost_with_a_killed_program() -> None:
     """S1-42: after kill -9 the conversation must not count on jobs that are gone."""
-    with serve_in_thread(reply(SERVER), reply(waits()), reply(SERVER), reply("Again.")) as api:
+    with serve_in_thread(reply(server()), reply(waits()), reply(server()), reply("Again.")) as api:
         with started("-p", "go", *YOLO, api=api) as program:
             wait_until(lambda: len(api.requests) == 2, "the job is there")
-            wait_until(lambda: processes_with(SLEEP), "it runs")
+            wait_until(lambda: processes_with(lasting()), "it runs")
             program.send_signal(signal.SIGKILL)
             finished(program)
-        wait_until(lambda: not processes_with(SLEEP), "it ended with the program")
+        wait_until(lambda: not processes_with(lasting()), "it ended with the program")
         run = agent_cli("-p", "and now", "--continue", *YOLO, api=api)
 
     assert run.code == 0
     told = news(api)
-    assert told[0] == (f"[agent-cli: these jobs ended with the program that ran them: 1 `{SLEEP}`]")
+    assert told[0] == (
+        f"[agent-cli: these jobs ended with the program that ran them: 1 `{lasting()}`]"
+    )
     assert len([each for each in told if "ended with the program" in each]) == 1
     started_again = text_of(results_in(api.requests[-1].body)[0])
     assert started_again.startswith("Started as job 2. "), "kill %1 must not mean this one"

@@ -15,18 +15,28 @@ from tests.e2e.program import (
     finished,
     forked_agent_cli,
     in_terminal,
+    long_sleep,
     processes_with,
     started,
 )
 from tests.mcp_client.conftest import RAW_SERVER
 from tests.messages_api import reply, serve_in_thread, tool_use
+from tests.messages_api.script import Payload
 from tests.waiting import wait_until
 
-# Searched for in every process's command line, even that of an orphan.
-SLEEP = f"sleep 1000.{os.getpid():07}"
-COMMAND = tool_use("bash", {"command": f"({SLEEP} &) ; touch begun; {SLEEP}", "timeout": 600})
 YOLO = ("--permission-mode", "yolo", "--mcp-config", "servers.json")
 GONE_WITHIN_S = 2.0
+
+
+def lasting() -> str:
+    """Return a command that is searched for in every command line, even that of an orphan."""
+    return long_sleep(1_000)
+
+
+def call() -> Payload:
+    """Return a call of the tool that runs the command twice."""
+    command = f"({lasting()} &) ; touch begun; {lasting()}"
+    return tool_use("bash", {"command": command, "timeout": 600})
 
 
 @pytest.fixture
@@ -43,7 +53,7 @@ def everything_runs(server: str) -> None:
     """Wait until the command, its background process, and the server are running."""
     wait_until(Path("begun").exists, "the command has begun")
     wait_until(Path(server).exists, "the server has begun")
-    assert processes_with(SLEEP)
+    assert processes_with(lasting())
     assert processes_with(server)
 
 
@@ -52,7 +62,7 @@ def nothing_runs(server: str) -> None:
     pids = [Path("/proc", pid) for pid in Path(server).read_text().split()]
 
     def gone() -> bool:
-        left = [*processes_with(SLEEP), *processes_with(server)]
+        left = [*processes_with(lasting()), *processes_with(server)]
         return not left and not any(_lives(pid) for pid in pids)
 
     wait_until(gone, "no process is left", promised_s=GONE_WITHIN_S)
@@ -78,7 +88,7 @@ def test_killed_run_leaves_no_process_and_no_file_in_the_workspace(
     """
     temporary = tmp_path_factory.mktemp("tmp")
     with (
-        serve_in_thread(reply(COMMAND), reply("Done.")) as api,
+        serve_in_thread(reply(call()), reply("Done.")) as api,
         started("-p", "go", *YOLO, api=api, TMPDIR=str(temporary)) as process,
     ):
         everything_runs(server)
@@ -100,7 +110,7 @@ def test_killed_run_leaves_no_process_and_no_file_in_the_workspace(
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_terminated_session_leaves_no_process(number: signal.Signals, server: str) -> None:
     """C18: the exit code is 128 + the signal's number, in the middle of a command."""
-    with serve_in_thread(reply(COMMAND)) as api, in_terminal(api, *YOLO) as terminal:
+    with serve_in_thread(reply(call())) as api, in_terminal(api, *YOLO) as terminal:
         terminal.until_prompt()
         terminal.send("go\r")
         terminal.until(Path("begun").exists)
@@ -114,7 +124,7 @@ def test_terminated_session_leaves_no_process(number: signal.Signals, server: st
 def test_exited_session_leaves_no_process(server: str) -> None:
     """Ctrl-C ends the command and returns to the prompt; exit ends the server."""
     with (
-        serve_in_thread(reply(COMMAND), reply("Still here.")) as api,
+        serve_in_thread(reply(call()), reply("Still here.")) as api,
         in_terminal(api, *YOLO) as terminal,
     ):
         terminal.until_prompt()
@@ -124,7 +134,7 @@ def test_exited_session_leaves_no_process(server: str) -> None:
         terminal.send("\x03")
         terminal.until("interrupted")
         wait_until(
-            lambda: not processes_with(SLEEP), "the command is gone", promised_s=GONE_WITHIN_S
+            lambda: not processes_with(lasting()), "the command is gone", promised_s=GONE_WITHIN_S
         )
         terminal.until_prompt()
         terminal.send("and now?\r")

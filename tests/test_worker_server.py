@@ -1,0 +1,52 @@
+"""Workers of a run are forks of the process that collected the tests."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.test_isolation import run_pytest
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only there workers are forked")
+
+SOURCE = """
+import os
+from contextlib import suppress
+from pathlib import Path
+import pytest
+HERE = Path(__file__).parent
+with (HERE / "imports").open("a") as imports:
+    imports.write("once ")
+@pytest.mark.parametrize("number", range(5))
+def test_inner(number, tmp_path):
+    (HERE / f"{os.getpid()} ran").touch()
+    assert tmp_path.parent.name == "popen-" + os.environ["PYTEST_XDIST_WORKER"]
+    for each in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):  # that of the list itself
+            assert not os.readlink(f"/proc/self/fd/{each}").startswith("socket:")
+    print("printed", number)
+    assert number != 3, "a failure"
+    if number == 0:
+        os._exit(3)
+"""
+
+
+def test_workers_share_one_collection_and_are_replaced(tmp_path: Path) -> None:
+    """Each has its own folder, and no socket of the server; a crash ends one worker alone."""
+    printed = run_pytest(tmp_path, SOURCE, "-n", "2")
+
+    assert "2 failed, 3 passed" in printed, printed
+    assert "crashed while running 'test_inner.py::test_inner[0]'" in printed
+    assert "E       AssertionError: a failure" in printed
+    assert "printed 3" in printed
+    assert (tmp_path / "imports").read_text() == "once "
+    assert len([*tmp_path.glob("* ran")]) > 1
+
+
+def test_module_that_cannot_be_imported_is_an_error_of_the_run(tmp_path: Path) -> None:
+    """The workers report what the server collected."""
+    printed = run_pytest(tmp_path, "import nothing_of_this_name\n", "-n", "2")
+
+    assert "No module named 'nothing_of_this_name'" in printed, printed
+    assert "1 error" in printed
+    assert "exit code 1" in printed
