@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_cli.contracts.timeline import Json
@@ -35,11 +35,12 @@ def test_parts_of_different_contents_do_not_add_up() -> None:
     assert not seen.once_whole(A)
 
 
+@example(0, 10, [])
 @given(st.integers(0, 10), st.integers(0, 10), st.lists(st.just(b"new\n"), max_size=3))
 def test_lines_already_read_still_count_after_an_edit(
     first: int, last: int, new: list[bytes]
 ) -> None:
-    """The rest need not be read again, but unread parts still have to be."""
+    """The rest need not be read again, but unread parts still have to be; also if none is left."""
     old = LINES.splitlines(keepends=True)
     first, last = sorted((first, last))
     after = b"".join([*old[:first], *new, *old[last:]])
@@ -55,6 +56,8 @@ def test_lines_already_read_still_count_after_an_edit(
         assert not partly.knows(A, after)
         partly.note_lines(A, after, [(after.count(b"\n") - 1, after.count(b"\n"))])
         assert partly.knows(A, after)
+    wholly.note_change(A, after, LINES)
+    assert wholly.knows(A, LINES)
 
 
 def test_file_that_changed_is_named_once_after_each_time_it_was_seen(tmp_path: Path) -> None:

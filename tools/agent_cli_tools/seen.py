@@ -82,7 +82,8 @@ class SeenFiles:
             for first, last in earlier.ranges
             if last > old_end
         ]
-        if any(first <= head and last >= old_end for first, last in earlier.ranges):
+        # A file without lines has no ranges, and is seen all the same.
+        if earlier.is_whole or any(a <= head and b >= old_end for a, b in earlier.ranges):
             moved.append((head, new_end))
         with self._lock:
             self._note(path, _Sight(_digest(after), len(new), _joined(moved)))
