@@ -104,10 +104,10 @@ class McpSettings(NamedTuple):
     """Servers that offer tools to the model; `config` names files in the format of `.mcp.json`.
 
     The first prompt waits up to `first_prompt_wait_s`, counted from the servers' start, for servers
-    still starting, and the prompt of `-p` up to `headless_wait_s`. If tools take more than
-    `defer_beyond_tokens`, the model gets one search tool instead; 0 never defers. The default is a
-    tenth of the smallest window among today's models. A run that no person watches ends before any
-    cost if one of `require_tools` is not there.
+    still starting, and that of `-p` or `--prompts-from` up to `headless_wait_s`. If tools take more
+    than `defer_beyond_tokens`, the model gets one search tool instead; 0 never defers. The default
+    is a tenth of the smallest window among today's models. A run that no person watches ends before
+    any cost if one of `require_tools` is not there.
     """
 
     enabled: Annotated[bool, flag()._replace(stricter=off)] = True

@@ -82,6 +82,7 @@ class Servers:
         self._host = host
         self._publish = publish
         self._one_shot = one_shot
+        self._is_watched = not one_shot and startup.arguments.prompts_from is None
         self._own_tools = own_tools
         self._required_tools = startup.loaded.settings.mcp.require_tools if one_shot else ()
         self._deferral = Deferral(startup.loaded.settings.mcp.defer_beyond_tokens, denies)
@@ -253,19 +254,18 @@ class Servers:
         if self._awaited:
             return
         settings = self._startup.loaded.settings.mcp
-        limit_s = settings.headless_wait_s if self._one_shot else settings.first_prompt_wait_s
-        if self._one_shot:
+        limit_s = settings.first_prompt_wait_s if self._is_watched else settings.headless_wait_s
+        if not self._is_watched:
             # The limit is for the servers: on a busy machine it takes seconds to load the SDK.
             await self.all.wait_started(_LOAD_LIMIT_S, names=())
             self._started_at = asyncio.get_running_loop().time()
         late = await self._late_after(min(limit_s, _SILENT_WAIT_S))
-        if late and limit_s > _SILENT_WAIT_S:
-            if self._one_shot:
-                self._tell(
-                    f"waiting for MCP servers still starting: {late}"
-                    f" ({limit_s:g} s at most, mcp.headless_wait_s)"
-                )
-            late = await self._late_after(limit_s)
+        if late and limit_s > _SILENT_WAIT_S and not self._is_watched:
+            self._tell(
+                f"waiting for MCP servers still starting: {late}"
+                f" ({limit_s:g} s at most, mcp.headless_wait_s)"
+            )
+        late = late and await self._late_after(limit_s)
         if self._one_shot:
             await self._require()
         if late:

@@ -565,13 +565,20 @@ async def test_single_run_takes_in_late_servers_from_the_next_request(
     )
 
 
-async def test_single_run_waits_for_its_servers_and_says_for_whom(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("person", "options"),
+    [(None, ()), (Person(), ("--prompts-from", "script"))],
+    ids=["one prompt", "script"],
+)
+async def test_run_that_nobody_watches_waits_for_its_servers_and_says_for_whom(
+    monkeypatch: pytest.MonkeyPatch, person: Person | None, options: tuple[str, ...]
 ) -> None:
     """S1-42: all tools are in the first request, so none of them costs the prompt cache."""
+    monkeypatch.setenv(WAIT, "0")
     monkeypatch.setattr("agent_cli.app.mcp.servers._SILENT_WAIT_S", 0.2)
     servers = {"good": raw(), "late": LATE}
-    async with program(says("done"), servers=servers) as run, asyncio.TaskGroup() as group:
+    starting = program(says("done"), servers=servers, person=person, options=options)
+    async with starting as run, asyncio.TaskGroup() as group:
         await until(lambda: run.servers.badges() == ["MCP 1/2"])
         group.create_task(run.agent.prompt("go"))
         await until(run.all_notices)
