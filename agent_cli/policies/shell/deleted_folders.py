@@ -298,7 +298,9 @@ def _before_moves(
     origins: dict[str, list[str]] = {}
     for name, arguments in commands:
         sources, named = _moved(arguments) if name in _MOVERS else ((), None)
-        target = os.path.normpath(_within(named or ".", root))
+        if named is None:
+            continue  # to a place that no path of the script surely names
+        target = os.path.normpath(_within(named, root))
         # What is not known may be any link of the workspace.
         for each in (os.path.normpath(_within(word or "*", root)) for word in sources):
             origins.setdefault(target, []).append(each)

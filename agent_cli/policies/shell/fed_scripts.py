@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from agent_cli.policies.shell.assignments import EXPANSIONS, Assignments, script_in
 from agent_cli.policies.shell.effects import is_known
 from agent_cli.policies.shell.foreign_code import commands_in, is_code, reads_code, started_by
+from agent_cli.policies.shell.known_words import with_known_words
 from agent_cli.policies.shell.readings import (
     BEYOND,
     UNSEEN,
@@ -35,6 +36,7 @@ from agent_cli.policies.shell.starters import (
 from agent_cli.policies.shell.syntax import (
     NOT_WORDS,
     descendants,
+    opened_file,
     outermost,
     source,
     syntax_tree,
@@ -63,6 +65,12 @@ _RUN_TEXT: Final = frozenset({"eval", "trap", "ssh", "su"})
 # A program that makes a text of what it is given as base64, or in hexadecimal digits.
 _DECODES: Final = late_pattern(r"\b(?:base64|b64decode|xxd|openssl)\b")
 _ENCODED_MAX: Final = 200
+_WRITES: Final = late_pattern(r">|\btee\b")
+_FOLDER_OF_SCRIPT: Final = late_pattern(
+    r"\$\(\s*dirname\s+(?:--\s+)?\"?\$(?:0|BASH_SOURCE|\{BASH_SOURCE(?:\[0\])?\}|\{0\})\"?\s*\)"
+)
+_PRINTS_FOLDER: Final = late_pattern(r"\$\(\s*cd\s+\"?([\w./-]+)\"?\s*&&\s*pwd\s*\)")
+_RUN_FILES: Final = frozenset({"source", "."})
 _WHOLE_LINE: Final = late_pattern("^")
 _COMPOSED_MAX: Final = 200
 _LIST: Final = late_pattern(r"\"?\$(?:[@*]|\{[@*]\})\"?")
@@ -102,12 +110,15 @@ def fed_commands(script: str, seen: Sequence[Reading]) -> Iterator[Reading]:
         yield from chain.from_iterable(_behind(mark, text) for text in inside)
     if is_run_unseen:
         texts |= dict.fromkeys(inside)
+    files = [*_files_run(script, seen)]
+    for text in files:
+        texts |= dict.fromkeys(with_known_words(text, own_temporary=False) or [text])
     handed = [*_handed_to_shells(script, is_all=is_run_unseen)]
     texts |= dict.fromkeys(handed)
     for text in texts:
         yield from (reading for reading in readings(text) if reading != UNSEEN)
     yield from _run_by_unknown_programs(seen)
-    run = [*handed, *inside] if is_run_unseen else handed
+    run = [*handed, *files, *(inside if is_run_unseen else ())]
     scripts = (script, *_with_values_of(script, run)) if "$" in script else ()
     each_composed = chain.from_iterable(map(_composed, scripts))
     composed = dict.fromkeys(islice(each_composed, _COMPOSED_MAX))
@@ -288,6 +299,43 @@ def _decoded(texts: Sequence[str]) -> Iterator[str]:
                 yield decode(word).decode()
             except ValueError:
                 continue
+
+
+def _files_run(script: str, seen: Sequence[Reading]) -> Iterator[str]:
+    """Yield the texts that *script* writes to a file that it runs: `echo ls > x; sh x`."""
+    run = {_plain_path(each) for each in map(_file_run, seen)} if _WRITES.search(script) else set()
+    nodes = descendants(syntax_tree(script)) if run - {""} else ()
+    for node in nodes:
+        opened = opened_file(node) if node.type == "file_redirect" else None
+        path = _plain_path(likely_word(source(opened)) or "") if opened else ""
+        if path in run - {""} and ">" in source(node) and node.parent is not None:
+            part = source(node.parent)
+            yield from (_in_its_folder(each, path) for each in _texts(part, readings(part)))
+    teed = {_plain_path(word or "") for words in seen if words[:1] == ("tee",) for word in words}
+    if path := next(iter(teed & run - {""}), ""):
+        yield from (_in_its_folder(each, path) for each in _texts(script, seen))
+
+
+def _in_its_folder(text: str, path: str) -> str:
+    """Return *text*, the script in *path*, with the folder of that in the place of `dirname $0`."""
+    if path.startswith(("/", "~", "..")) or "/.." in path:
+        return text
+    folder = path.rpartition("/")[0] or "."
+    return _PRINTS_FOLDER.sub(r"\1", _FOLDER_OF_SCRIPT.sub(folder, text))
+
+
+def _file_run(words: Reading) -> str:
+    """Return the file that the command of *words* may run as a script, "" if it names none."""
+    head = words[0] if words else None
+    if not head:
+        return ""
+    if not is_shell(head) and head not in _RUN_FILES:
+        return head if "/" in head else ""
+    return next((word for word in words[1:] if word and not word.startswith("-")), "")
+
+
+def _plain_path(path: str) -> str:
+    return path.removeprefix("./")
 
 
 def _marks_read_by(programs: Collection[str]) -> Iterator[re.Pattern[str]]:

@@ -49,7 +49,7 @@ _DELETION: Final = late_pattern(
 _IS_HERE: Final = late_pattern(r"(?:^|[(\[,=\s])(['\"])\.\1\s*(?:[),\]]|$)")
 _AT_HOME: Final = late_pattern(rf"{_HOME}|homedir")
 _STARTS: Final = late_pattern(
-    r"subprocess|popen|\bsystem\b|spawn|child_process|\bexec|\bfork\b|\bpty\b|%x|\bqx|`|\|&?\s*getline"
+    r"subprocess|popen|\bsystem\b|shell_exec|passthru|proc_open|spawn|child_process|\bexec|\bfork\b|\bpty\b|%x|\bqx|`|\|&?\s*getline"
     r"|[\"']\s*\||\|&?\s*[\"']|shell-command|call-process|\bshell\(|\bCommand\(",
     re.IGNORECASE,
 )
@@ -78,6 +78,7 @@ _JOINED: Final = late_pattern(r"(['\"])\s*+(?:[+.]\s*+)?\1")
 # In a script of sed.
 _FILE_OF_SED: Final = late_pattern(r"[rRwW]\s*([~/.]\S*)")
 _LITERALS_MAX: Final = 400
+_NAMES_MAX: Final = 4
 _ONE_LINERS: Final = late_pattern(r"(?:python|perl|ruby|node|nodejs|deno|bun|php)[\d.]*")
 # In a script of one line: it deletes, and takes every name of a folder.
 _SCRIPT_DELETES: Final = late_pattern(
@@ -165,7 +166,9 @@ def reads_code(words: Reading) -> bool:
 
 def _started(code: str, literals: Sequence[str]) -> Iterator[str]:
     if _STARTS.search(code):
-        yield from (*filter(_is_command, literals), " ".join(literals))
+        yield from filter(_is_command, literals)
+        # The first ones may be names of modules and of variables.
+        yield from (" ".join(literals[at:]) for at in range(min(len(literals), _NAMES_MAX)))
 
 
 def _deletions(code: str, literals: Sequence[str]) -> Iterator[str]:

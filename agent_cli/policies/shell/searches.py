@@ -35,10 +35,12 @@ _REMOVER_IN_TEXT: Final = late_pattern(r"\b(?:rm|unlink|shred|rmdir|truncate)\b"
 _REMOVES_HERE: Final = late_pattern(r"\b(?:rm|unlink|shred|truncate)\s")
 _GIVEN_NAME: Final = late_pattern(r"\s[\"']?(?:\{\}|\$[@*0-9])(?:[\"'\s]|$)")
 _SEPARATOR: Final = late_pattern(r"&&|\|\||[;&\n]")
-# The names of all files of a folder, or of all that git holds or does not hold.
+# The names of all files of a folder, of all that git holds or does not hold, of all containers.
 _LISTS_ALL: Final = late_pattern(
     r"(?:\$\(|`)\s*(?:ls(?:\s+-[\w-]+)*(?:\s+(?:\.|\*|\./\*?))?|g?find\s[^)`|]{0,300}"
-    r"|git\s+ls-files(?:\s+(?:-[coz]+|--cached|--others|--exclude-standard))*)\s*(?=[)`|])"
+    r"|git\s+ls-files(?:\s+(?:-[coz]+|--cached|--others|--exclude-standard))*"
+    r"|(?:docker|podman|nerdctl)\s+(?:container\s+)?(?:ps|ls)(?:\s+(?:-[aq]+|--all|--quiet))*)"
+    r"\s*(?=[)`|])"
 )
 _REMOVES: Final = r"(?<![\w-])(?<!git )(?:rm|unlink|shred)\s"
 _REMOVES_LISTED: Final = late_pattern(rf"{_REMOVES}[^;&|\n`]*$")

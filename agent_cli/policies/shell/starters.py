@@ -84,7 +84,7 @@ _STARTS_BEHIND: Final[Mapping[str, Sequence[tuple[str, frozenset[str]]]]] = Mapp
         for programs, subcommand, words in (
             ("npm pnpm yarn bun", "", "exec x dlx"),
             ("conda mamba", "", "run"),
-            ("bundle asdf aws-vault chamber tox", "", "exec"),
+            ("bundle asdf aws-vault chamber tox lerna", "", "exec"),
             ("mise", "", "exec x"),
             ("op doppler infisical", "", "run"),
             ("sops", "", "exec-env exec-file"),

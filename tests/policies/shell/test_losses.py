@@ -1001,6 +1001,7 @@ def test_many_values_of_a_variable_are_looked_at_in_a_moment(script: str) -> Non
         *(("mv --target-directory=y out; rm -rf y/out/sub", True),),
         *(("mv b* y; rm -rf y/sub", False), ("mv -t y b; rm -rf y/b/sub", False)),
         *(("mv $x y; rm -rf y/none", False), ("mv out* y; rm -rf y", False)),
+        *(("cp -R b/* c/$x; rm -rf b/", False), ("mv b/* c/$x; rm -rf b/ *.zip", False)),
     ],
 )
 def test_deleting_through_a_link_that_leads_outside_asks(
@@ -1250,6 +1251,8 @@ def test_truncate_of_a_new_file_asks_not(script: str, *, expected: bool, tmp_pat
         *(("rm -f $(find build -type f)", False), ("rm $(git ls-files -d)", False)),
         *(("git rm $(git ls-files)", False), ("docker run --rm x $(ls)", False)),
         ("for f in `ls`; do echo $f; done; rm x", False),
+        *(("docker rm -f $(docker ps -aq)", True), ("podman rm `podman container ls -a -q`", True)),
+        *(("docker rm -f $(docker ps -aqf name=x)", False), ("docker rm $(docker ps -lq)", False)),
     ],
 )
 def test_deleting_what_a_command_prints_asks(script: str, *, expected: bool) -> None:
@@ -1308,4 +1311,37 @@ def test_deleting_what_ls_lists_of_a_pattern_asks_not(script: str, *, expected: 
 )
 def test_verb_amid_a_line_that_cannot_be_parsed_asks_not(script: str, *, expected: bool) -> None:
     """Any word of a text would pass for a program; one where a command begins does."""
+    assert asks(script) is expected
+
+
+@each_row(
+    ("script", "expected"),
+    [
+        *(("echo 'git reset --hard' > x; sh x", True), ("echo 'rm -rf ~' >> ./x; . x", True)),
+        ("cat > x.sh <<'E'\ngit reset --hard\nE\nchmod +x x.sh && ./x.sh", True),
+        ("cat <<'E' | tee x.sh\ny=/; rm -rf $y\nE\ntimeout 9 sh -x ./x.sh", True),
+        ("cat > /tmp/x <<'E'\nx='git push -f'; $x\nE\nbash /tmp/x", True),
+        ("cat > x.sh <<'E'\nrm -rf \"$d/x\"\nE\nbash x.sh", True),
+        ("cat > x.sh <<'E'\nt=$(mktemp -d); trap 'rm -rf \"$t\"' EXIT\nE\nbash x.sh", False),
+        ("cat > x.sh <<'E'\nrm -rf build\nE\nbash x.sh", False),
+        ('cat > x.sh <<\'E\'\ncd "$(dirname "$0")" && rm -rf dist\nE\nbash x.sh', False),
+        ("cat > a/x <<'E'\nd=$(cd \"$(dirname $0)\" && pwd)\nrm -rf $d/b\nE\nsh a/x", False),
+        ('cat > a/x <<\'E\'\ncd "$(dirname "$0")/../.." && rm -rf dist\nE\nsh a/x', True),
+        ('cat > /srv/x <<\'E\'\ncd "$(dirname "$0")" && rm -rf b\nE\nsh /srv/x', True),
+        ('cd / && cat > x <<\'E\'\ncd "$(dirname "$0")" && rm -rf b\nE\nsh x', True),
+        ("cat > a.md <<'E'\ngit reset --hard\nE\necho ls > x; sh x", False),
+        ("cat > x.md <<'E'\ngit reset --hard\nE\nbash x.sh", False),
+        *(
+            ("bash x.sh > log; echo 'git reset --hard'", False),
+            ("./x 2> y; echo 'rm -rf /'", False),
+        ),
+        ('node -e \'require("child_process").spawnSync("git",["reset","--hard"])\'', True),
+        ('node -e \'require("child_process").execSync("npm test")\'', False),
+        *(("php -r 'shell_exec(\"git reset --hard\");'", True), ("lerna exec git push -f", True)),
+    ],
+)
+def test_deleting_by_a_file_that_the_script_writes_and_runs_asks(
+    script: str, *, expected: bool
+) -> None:
+    """Threat 19: of another script file only the name is known."""
     assert asks(script) is expected
