@@ -303,16 +303,18 @@ def _decoded(texts: Sequence[str]) -> Iterator[str]:
 
 def _files_run(script: str, seen: Sequence[Reading]) -> Iterator[str]:
     """Yield the texts that *script* writes to a file that it runs: `echo ls > x; sh x`."""
-    run = {_plain_path(each) for each in map(_file_run, seen)} if _WRITES.search(script) else set()
-    nodes = descendants(syntax_tree(script)) if run - {""} else ()
+    if not _WRITES.search(script):
+        return
+    run = {_plain_path(each) for each in map(_file_run, seen)} - {""}
+    nodes = descendants(syntax_tree(script)) if run else ()
     for node in nodes:
         opened = opened_file(node) if node.type == "file_redirect" else None
         path = _plain_path(likely_word(source(opened)) or "") if opened else ""
-        if path in run - {""} and ">" in source(node) and node.parent is not None:
+        if path in run and ">" in source(node) and node.parent is not None:
             part = source(node.parent)
             yield from (_in_its_folder(each, path) for each in _texts(part, readings(part)))
     teed = {_plain_path(word or "") for words in seen if words[:1] == ("tee",) for word in words}
-    if path := next(iter(teed & run - {""}), ""):
+    if path := next(iter(sorted(teed & run)), ""):
         yield from (_in_its_folder(each, path) for each in _texts(script, seen))
 
 
