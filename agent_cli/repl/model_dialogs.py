@@ -19,8 +19,8 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.wording import one_line
 from agent_cli.core.declining import STOPPED
-from agent_cli.repl.approval.answers import Editor
 from agent_cli.repl.approval.ask import Announced, Approvals
+from agent_cli.repl.approval.input_edit import Editor
 from agent_cli.repl.approval.preview import Row, write_rows
 from agent_cli.repl.dialogue import Choice, Questions, chosen
 from agent_cli.repl.mcp import quoted_rows

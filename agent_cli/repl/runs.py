@@ -25,8 +25,8 @@ from agent_cli.contracts.side_events import ToolAttemptStart, ToolAttemptUpdate
 from agent_cli.core.agent import Agent
 from agent_cli.core.declining import apply_decisions, record_decision
 from agent_cli.core.run import RunResult
-from agent_cli.repl.approval.answers import Editor
 from agent_cli.repl.approval.ask import Announced, Approvals
+from agent_cli.repl.approval.input_edit import Editor
 from agent_cli.repl.approval.preview import Row
 from agent_cli.repl.dialogue import Questions
 from agent_cli.repl.ports import Application

@@ -1,15 +1,10 @@
-"""The answers to a question about waiting calls: choices, an edited input, words of a refusal."""
+"""The answers to a question about waiting calls: choices, and words of a refusal."""
 
-import json
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from agent_cli.contracts.errors import ToolError, UsageError
-from agent_cli.contracts.events import ToolCall
-from agent_cli.contracts.timeline import Json
-from agent_cli.contracts.tooling import Tool, check_input
 from agent_cli.contracts.wording import one_line, seconds
 from agent_cli.core.attempts import STOPPED_TRYING
 from agent_cli.core.declining import (
@@ -21,10 +16,8 @@ from agent_cli.core.declining import (
     UNDECIDED,
     UNWANTED,
 )
-from agent_cli.repl.approval.proposed_file import ProposedFile, proposed_file
 from agent_cli.repl.dialogue import Choice, chosen
 from agent_cli.system.paths import shown
-from agent_cli.terminal.planned_change import has_only_crlf
 from agent_cli.terminal.sanitize import reveal
 
 # A number opens the call of that number.
@@ -151,75 +144,6 @@ def _numbered(offered: Mapping[Choice, Action]) -> dict[Choice, Action]:
     return {
         choice.numbered(number): each for number, (choice, each) in enumerate(offered.items(), 1)
     }
-
-
-# (text, suffix of the file's name) -> the saved text
-Editor: TypeAlias = Callable[[str, str], Awaitable[str]]
-_FIELDS: Final = {"command": ".sh", "content": ".txt"}
-
-
-async def edited_input(call: ToolCall, tools: Sequence[Tool], editor: Editor) -> Json:
-    """Let the user edit *call*: the file it would write, one field of its input, or all of it.
-
-    Returns:
-        The whole input, valid for its tool; None if it is unchanged or empty.
-
-    Raises:
-        UsageError: The saved text is not a valid input of the tool.
-    """
-    file = await proposed_file(call, tools)
-    field, ending, text = ("", file.path.suffix, file.text) if file else _opened(call.input)
-    saved = _as_before(await editor(text, ending), text)
-    if not saved.strip() or saved == text:
-        return None
-    if file:
-        return await file.input_leaving(saved)
-    content = (
-        {**call.input, field: saved} if isinstance(call.input, dict) and field else _json(saved)
-    )
-    _require_valid(call.name, content, tools)
-    return content
-
-
-def edited_part(call: ToolCall, file: ProposedFile | None) -> str:
-    """Return a word for the part of *call* that the editor opens; *file* is its `proposed_file`."""
-    if file:
-        return "file"
-    return _opened(call.input)[0] or "input"
-
-
-def _opened(content: Json) -> tuple[str, str, str]:
-    """Return the part of an input to edit: its field ("" for all), file suffix, text."""
-    for field, ending in _FIELDS.items():
-        if isinstance(content, dict) and isinstance(value := content.get(field), str):
-            return field, ending, value
-    return "", ".json", json.dumps(content, ensure_ascii=False, indent=2)
-
-
-def _as_before(saved: str, text: str) -> str:
-    """Return *saved* without what an editor changes by itself in *text*: its line ends."""
-    end = "\r\n" if has_only_crlf(text) else "\n"
-    if "\r" not in saved:
-        saved = saved.replace("\n", end)
-    if not text.endswith("\n"):  # editors add a final newline, which does not count as a change
-        saved = saved.removesuffix(end)
-    return saved
-
-
-def _json(saved: str) -> Json:
-    try:
-        content: Json = json.loads(saved)
-    except ValueError as error:
-        raise UsageError(f"not run: what you saved is not valid JSON ({error})") from error
-    return content
-
-
-def _require_valid(name: str, content: Json, tools: Sequence[Tool]) -> None:
-    for tool in (tool for tool in tools if tool.name == name):
-        try:
-            check_input(tool, content)
-        except ToolError as error:
-            raise UsageError(f"not run: what you saved does not fit {name}: {error}") from error
 
 
 # The executor's results for calls that were running when the run was stopped or steered.

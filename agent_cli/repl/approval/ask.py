@@ -22,14 +22,7 @@ from agent_cli.contracts.permissions import PermissionsPort
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.declining import NOBODY_ALLOWS, STOPPED, UNWANTED, unwanted_because
-from agent_cli.repl.approval.answers import (
-    Action,
-    Editor,
-    answers_to,
-    edited_input,
-    edited_part,
-    is_yes_with_rule,
-)
+from agent_cli.repl.approval.answers import Action, answers_to, is_yes_with_rule
 from agent_cli.repl.approval.call_rows import (
     ShownCall,
     fitting,
@@ -40,8 +33,14 @@ from agent_cli.repl.approval.call_rows import (
     rows_of_several,
     titled,
 )
+from agent_cli.repl.approval.input_edit import (
+    Editor,
+    ProposedFile,
+    edited_input,
+    edited_part,
+    proposed_file,
+)
 from agent_cli.repl.approval.preview import Row, write_rows
-from agent_cli.repl.approval.proposed_file import ProposedFile, proposed_file
 from agent_cli.repl.dialogue import Choice, Questions, not_an_answer
 from agent_cli.system.paths import exists, shown
 from agent_cli.terminal.sanitize import reveal

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permissions import ExplainedPart
 from agent_cli.contracts.tooling import WEB_FETCH_TOOL, Tool
+from agent_cli.repl.approval.input_edit import ProposedFile
 from agent_cli.repl.approval.preview import Row, changes_of, cut_end, cut_middle, folded, values_of
-from agent_cli.repl.approval.proposed_file import ProposedFile
 from agent_cli.repl.markdown.styles import cells
 from agent_cli.system.records import dataclass
 from agent_cli.terminal.narration import describe_call, label_of

@@ -10,9 +10,8 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import FileContents, ToolContext
-from agent_cli.repl.approval.answers import edited_input, edited_part
 from agent_cli.repl.approval.call_rows import titled
-from agent_cli.repl.approval.proposed_file import proposed_file
+from agent_cli.repl.approval.input_edit import edited_input, edited_part, proposed_file
 from agent_cli.terminal.planned_change import PlannedChange
 from agent_cli_tools import builtin_tools
 from tests.fakes import returns, tool
