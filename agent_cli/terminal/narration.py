@@ -1,4 +1,4 @@
-"""Describe events, and what the model's server ran, in sentences for all front ends."""
+"""Describe events, calls and their outcomes, and what the model's server ran, in sentences."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
@@ -19,7 +19,17 @@ from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.provider import BlockEnd, TextDelta
 from agent_cli.contracts.timeline import Block, FileOutput, Json, WidgetOutput
 from agent_cli.contracts.tooling import Tool, check_input
-from agent_cli.contracts.wording import counted, one_line, requested_duration
+from agent_cli.contracts.wording import counted, dollars, one_line, requested_duration, seconds
+from agent_cli.core.attempts import STOPPED_TRYING
+from agent_cli.core.declining import (
+    AGENT_STOPPED,
+    CHANGE_PLAN,
+    CLOSED,
+    SAYING,
+    STOPPED,
+    UNDECIDED,
+    UNWANTED,
+)
 from agent_cli.core.run import RunResult
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass
@@ -87,10 +97,10 @@ def narrate_end(result: RunResult) -> Sentence | None:
             return None
 
 
-def describe_call(tools: Sequence[Tool], name: str, given: Json) -> str:
+def describe_call(tools: Sequence[Tool], name: str, arguments: Json) -> str:
     """Return a call in one short line, e.g. `Read src/app.py`; it begins with `label_of`."""
     tool = _tool(tools, name)
-    return reveal(one_line(f"{label_of(tools, name)} {_summary(tool, given)}"))
+    return reveal(one_line(f"{label_of(tools, name)} {_summary(tool, arguments)}"))
 
 
 def label_of(tools: Sequence[Tool], name: str) -> str:
@@ -141,15 +151,15 @@ def _tool(tools: Sequence[Tool], name: str) -> Tool | None:
     return next((tool for tool in tools if tool.name == name), None)
 
 
-def _summary(tool: Tool | None, given: Json) -> str:
+def _summary(tool: Tool | None, arguments: Json) -> str:
     if tool:
         try:
-            summary = tool.summary(check_input(tool, given))
+            summary = tool.summary(check_input(tool, arguments))
         except ToolError:
             summary = ""  # The call will fail with this error; the line only names the call.
         if summary:
             return summary
-    values = given.values() if isinstance(given, dict) else [given]
+    values = arguments.values() if isinstance(arguments, dict) else [arguments]
     return next((value for value in values if isinstance(value, str)), "")
 
 
@@ -216,3 +226,96 @@ def _listed(pages: dict[str, WebPage]) -> str:
         f"[{number}] {' '.join(filter(None, (one_line(each.title), one_line(each.url, 500))))}"
         for number, each in enumerate(pages.values(), 1)
     )
+
+
+# The executor's results for calls that were running when the run was stopped or steered.
+_STOPPED_WHILE_RUNNING: Final = ("Stopped with the whole run.", "Stopped: the user sent")
+# The words that open a sentence telling the model what to do next; the user needs none of it.
+_ADVICE: Final = late_pattern(
+    r"(?s)(?<=[.!?])\s+(?:Add|Ask|Call|Change|Check|Choose|Copy|Correct|Delete|Do|End|Find|Free|Give|Go"
+    r"|If it is|Let|Look|Make|Name|Read|Start|Tell|Try|Use|Wait|With all|Write)\b.*"
+)
+_NEVER_BEGAN: Final = late_pattern(r"(Skipped|Not run): (?:the user (?=sent))?")
+# A time shown as "0.0 s" is not worth mentioning: the call hardly ran, or never began.
+_SHOWN_S_MIN: Final = 0.05
+
+
+def was_stopped(answer: str) -> bool:
+    """Return whether *answer* is the result of a call that was stopped while it ran."""
+    return answer.startswith(_STOPPED_WHILE_RUNNING)
+
+
+def describe_failure(answer: str, elapsed_s: float | None) -> tuple[str, str]:
+    """Return the outcome of a failed call with its reason, in words for the user.
+
+    Args:
+        answer: The model's result text, or its first line.
+        elapsed_s: The duration of the call; None if it never began.
+    """
+    if answer == UNWANTED:
+        return "not run", "you said no"
+    if answer == STOPPED:
+        return "not run", "you stopped here"
+    if answer == CLOSED:
+        return "not answered", "you closed the question"
+    if answer == UNDECIDED:
+        return "not approved", "plan mode stays on"
+    for begin, outcome in ((SAYING, "not run"), (CHANGE_PLAN, "not approved")):
+        if answer.startswith(begin):
+            return outcome, f"you said: {one_line(answer.removeprefix(begin))}"
+    if answer.startswith(AGENT_STOPPED):
+        return f"stopped after {seconds(elapsed_s or 0)}", "you stopped it"
+    if answer.startswith(STOPPED_TRYING):
+        return f"stopped after {seconds(elapsed_s or 0)}", "it changed nothing"
+    if was_stopped(answer):
+        return f"stopped after {seconds(elapsed_s or 0)}", "may be half done"
+    reason = one_line(_ADVICE.sub("", answer))
+    if begun := _NEVER_BEGAN.match(reason):
+        is_skipped, words = begun[1] == "Skipped", reason[begun.end() :].rstrip(".")
+        return ("skipped", f"you {words}") if is_skipped else ("not run", words)
+    if elapsed_s is None:
+        return "not run", reason
+    after = f" after {seconds(elapsed_s)}" if elapsed_s >= _SHOWN_S_MIN else ""
+    return f"failed{after}", reason
+
+
+def outcome_of(details: Json) -> str:
+    """Return the outcome of a call in a word or two, such as "+2 −1" or "exit 1", or ""."""
+    match details:
+        case {"kind": "diff", "added": int(added), "removed": int(removed)}:
+            return f"+{added} −{removed}"
+        case {"kind": "command", "exit_code": int(code), **more} if code or "read_only" in more:
+            words = (f"exit {code}" if code else "", "read-only" if "read_only" in more else "")
+            return " · ".join(filter(None, words))
+        case {"kind": "command", "exit_code": None, "job": int(id)}:
+            return f"job {id}, in the background"
+        case {"job": int(id), **more} if "kind" not in more:  # of an agent
+            return f"job {id}, in the background"
+        case {"kind": "read", "lines": int(lines), "total": int(total)}:
+            shown = "" if lines == total else f"{lines:,} of "
+            return f"{shown}{counted(total, 'line')}"
+        case {"kind": "pdf", "shown": str(shown)}:
+            return shown
+        case {"kind": "search", "matches": int(matches), "total": int(total), **more}:
+            shown = "" if matches == total else f"{matches:,} of "
+            stopped = " · stopped early" if more.get("cut") else ""
+            return f"{shown}{counted(total, 'match', 'matches')}{stopped}"
+        case {"agent": str(), "rounds": int(rounds), **more}:
+            cost = more.get("cost_microdollars")
+            spent = dollars(cost, decimals=4) if isinstance(cost, int) else ""
+            return " · ".join(filter(None, (counted(rounds, "round"), spent)))
+        case {"kind": "web", "results": int(results)}:
+            return counted(results, "result")
+        case {"kind": "directory", "entries": int(entries)}:
+            return counted(entries, "entry", "entries")
+        case _:
+            return ""
+
+
+def has_failed(details: Json) -> bool:
+    """Return whether a successful call ran a command that failed."""
+    match details:
+        case {"kind": "command", "exit_code": int(code)}:
+            return code != 0
+        case _:
+            return False

@@ -30,12 +30,10 @@ from agent_cli.contracts.wording import (
     seconds,
     whole_seconds,
 )
-from agent_cli.repl.approval.answers import failure
 from agent_cli.repl.commands import Command, Context, OutgoingPrompt, show
-from agent_cli.repl.live.results import outcome_of
 from agent_cli.repl.ports import Application
 from agent_cli.system.event_loop import in_background
-from agent_cli.terminal.narration import describe_call
+from agent_cli.terminal.narration import describe_call, describe_failure, outcome_of
 from agent_cli.terminal.sanitize import clean, reveal
 
 _STOP: Final = "stop"
@@ -175,7 +173,7 @@ def _call_row(call: ToolOutput, tools: Sequence[Tool]) -> str:
         case Pending():
             return f"… {text} · {'not begun' if started is None else 'at work'}"
         case Error(content=content):
-            words = failure(text_of(content).partition("\n")[0], elapsed_s)
+            words = describe_failure(text_of(content).partition("\n")[0], elapsed_s)
             return f"✗ {text} · {': '.join(words)}"
         case done:
             passed = "" if elapsed_s is None else seconds(elapsed_s)

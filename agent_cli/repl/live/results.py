@@ -8,15 +8,14 @@ from typing import Final, NamedTuple, TypeAlias
 
 from agent_cli.contracts.timeline import FileOutput, Json, WidgetOutput
 from agent_cli.contracts.tooling import ToolResult
-from agent_cli.contracts.wording import CUT, counted, dollars, one_line
-from agent_cli.repl.approval.answers import was_stopped
+from agent_cli.contracts.wording import CUT, counted, one_line
 from agent_cli.repl.live.paint import Paint, cut, row_width, rows_of, rows_taken
 from agent_cli.repl.markdown import THEMES, rendered
 from agent_cli.repl.markdown.page import Prefix
 from agent_cli.repl.markdown.styles import painted
 from agent_cli.repl.markdown.table import Alignment, Grid, Row
 from agent_cli.system.records import dataclass
-from agent_cli.terminal.narration import side_output
+from agent_cli.terminal.narration import side_output, was_stopped
 from agent_cli.terminal.sanitize import clean, overwritten
 
 _FOLDED_ROWS: Final = 5
@@ -177,48 +176,6 @@ class Results:
     def _dim(self, text: str) -> list[str]:
         rows = rows_of(text.rstrip("\n"), self._paint.begin("dim")) if text.strip() else []
         return [f"{MARGIN}{row}".rstrip() for row in rows]
-
-
-def outcome_of(details: Json) -> str:
-    """Return the outcome of a call in a word or two, such as "+2 −1" or "exit 1", or ""."""
-    match details:
-        case {"kind": "diff", "added": int(added), "removed": int(removed)}:
-            return f"+{added} −{removed}"
-        case {"kind": "command", "exit_code": int(code), **more} if code or "read_only" in more:
-            words = (f"exit {code}" if code else "", "read-only" if "read_only" in more else "")
-            return " · ".join(filter(None, words))
-        case {"kind": "command", "exit_code": None, "job": int(id)}:
-            return f"job {id}, in the background"
-        case {"job": int(id), **more} if "kind" not in more:  # of an agent
-            return f"job {id}, in the background"
-        case {"kind": "read", "lines": int(lines), "total": int(total)}:
-            shown = "" if lines == total else f"{lines:,} of "
-            return f"{shown}{counted(total, 'line')}"
-        case {"kind": "pdf", "shown": str(shown)}:
-            return shown
-        case {"kind": "search", "matches": int(matches), "total": int(total), **more}:
-            shown = "" if matches == total else f"{matches:,} of "
-            stopped = " · stopped early" if more.get("cut") else ""
-            return f"{shown}{counted(total, 'match', 'matches')}{stopped}"
-        case {"agent": str(), "rounds": int(rounds), **more}:
-            cost = more.get("cost_microdollars")
-            spent = dollars(cost, decimals=4) if isinstance(cost, int) else ""
-            return " · ".join(filter(None, (counted(rounds, "round"), spent)))
-        case {"kind": "web", "results": int(results)}:
-            return counted(results, "result")
-        case {"kind": "directory", "entries": int(entries)}:
-            return counted(entries, "entry", "entries")
-        case _:
-            return ""
-
-
-def has_failed(details: Json) -> bool:
-    """Return whether a successful call ran a command that failed."""
-    match details:
-        case {"kind": "command", "exit_code": int(code)}:
-            return code != 0
-        case _:
-            return False
 
 
 def _in_full(text: str, file: str) -> str:

@@ -9,12 +9,17 @@ from agent_cli.contracts.side_events import ToolAttemptStart, ToolAttemptUpdate
 from agent_cli.contracts.timeline import FileOutput, Json, Pending, ToolOutput, WidgetOutput
 from agent_cli.contracts.tooling import Tool, ToolResult
 from agent_cli.contracts.wording import counted, seconds, whole_seconds
-from agent_cli.repl.approval.answers import failure
 from agent_cli.repl.live.paint import Paint, row_width, rows_of, shortened
-from agent_cli.repl.live.results import Details, SideOutput, has_failed, outcome_of, progress_of
+from agent_cli.repl.live.results import Details, SideOutput, progress_of
 from agent_cli.repl.markdown.styles import wrapped
 from agent_cli.system.records import dataclass, field
-from agent_cli.terminal.narration import describe_call, label_of
+from agent_cli.terminal.narration import (
+    describe_call,
+    describe_failure,
+    has_failed,
+    label_of,
+    outcome_of,
+)
 from agent_cli.terminal.sanitize import clean, overwritten
 
 # The last lines of a running call: more of them if it is the only one.
@@ -314,7 +319,7 @@ class ToolRows:
         mark = self._paint.text("✗", "bad") if is_bad else self._paint.text("✓", "good")
         if event.is_error:
             first_line, *_ = clean(event.result.text).split("\n", 1)
-            outcome, reason = failure(first_line, call.elapsed_s)
+            outcome, reason = describe_failure(first_line, call.elapsed_s)
             is_shown_already = call.started_s is None and reason == self._refused
             words = outcome if is_shown_already else f"{outcome}: {reason}"
             self._refused = reason if call.started_s is None else ""

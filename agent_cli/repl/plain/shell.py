@@ -21,7 +21,6 @@ from agent_cli.contracts.provider import TextDelta, ThinkingDelta
 from agent_cli.contracts.timeline import FileOutput, Json, ToolOutput, WidgetOutput
 from agent_cli.contracts.tooling import Tool
 from agent_cli.contracts.wording import seconds
-from agent_cli.repl.approval.answers import failure
 from agent_cli.repl.dialogue import Dialogue, Questions, TurnTaking
 from agent_cli.repl.dispatch import LineDispatcher
 from agent_cli.repl.hosting import Interrupts
@@ -35,6 +34,7 @@ from agent_cli.terminal.narration import (
     HostedView,
     cited_text,
     describe_call,
+    describe_failure,
     narrate,
     side_output,
     words,
@@ -287,7 +287,7 @@ class Renderer:
         started_s = self._started_s.pop(event.tool_call_id, None)
         elapsed_s = None if started_s is None else self._clock() - started_s
         if event.is_error:
-            outcome, reason = failure(event.result.text, elapsed_s)
+            outcome, reason = describe_failure(event.result.text, elapsed_s)
             self._writer.aside(f"  {outcome}: {call}: {reason}", "warning")
         else:
             found = found_at_server(event.result)

@@ -19,11 +19,10 @@ from agent_cli.contracts.timeline import (
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.declining import AGENT_STOPPED
 from agent_cli.core.returned_values import settled
-from agent_cli.repl.approval.answers import failure
 from agent_cli.repl.commands import Context, Controls
 from agent_cli.repl.commands.background import agent_work, goal_of
 from agent_cli.repl.commands.registry import find_command
-from agent_cli.repl.live.results import outcome_of
+from agent_cli.terminal.narration import describe_failure, outcome_of
 from agent_cli.terminal.writer import Writer
 from tests.fakes import calls, says, scripted_agent, tool_use
 from tests.repl.conversation import Nobody, said
@@ -148,7 +147,7 @@ def test_agents_end_is_told_with_rounds_and_cost_and_a_stopped_one_did_not_fail(
     details: Json = {"agent": "plan", "agent_id": "c1", "rounds": 3, "cost_microdollars": 12_300}
 
     assert outcome_of(details) == "3 rounds · $0.0123"
-    assert failure(AGENT_STOPPED, 4.0) == ("stopped after 4.0 s", "you stopped it")
+    assert describe_failure(AGENT_STOPPED, 4.0) == ("stopped after 4.0 s", "you stopped it")
 
 
 def test_jobs_command_lists_background_commands_with_their_state() -> None:

@@ -8,7 +8,7 @@ from agent_cli.contracts.timeline import Json, WidgetOutput
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.contracts.wording import CUT
 from agent_cli.repl.live.paint import Paint
-from agent_cli.repl.live.results import Details, Results, has_failed, outcome_of
+from agent_cli.repl.live.results import Details, Results
 from tests.tables import each_row
 
 DIFF = "@@ -3,3 +3,4 @@\n same\n-old\n+new\n+\x1b[2Jmore\n same\n@@ -40 +41 @@\n-a\n+b"
@@ -93,32 +93,6 @@ def test_content_of_a_file_read_by_the_model_is_not_printed() -> None:
         Results(Paint(color=False), lambda: 80).result(result, is_error=False, was_asked=False)
         == []
     )
-
-
-@each_row(
-    ("details", "outcome"),
-    [
-        ({"kind": "diff", "diff": "", "added": 2, "removed": 1}, "+2 −1"),
-        ({"kind": "command", "exit_code": 3}, "exit 3"),
-        ({"kind": "command", "exit_code": 0}, ""),
-        ({"kind": "command", "exit_code": None, "job": 7}, "job 7, in the background"),
-        ({"job": 7, "status": "Started as job 7."}, "job 7, in the background"),
-        ({"kind": "read", "lines": 3, "total": 9}, "3 of 9 lines"),
-        ({"kind": "search", "matches": 1, "total": 1}, "1 match"),
-        ({"kind": "search", "matches": 100, "total": 4000}, "100 of 4,000 matches"),
-        (
-            {"kind": "search", "matches": 0, "total": 0, "cut": True},
-            "0 matches · stopped early",
-        ),
-        ({"kind": "directory", "entries": 0}, "0 entries"),
-        ({"kind": "diff", "added": "many"}, ""),
-        (["kind"], ""),
-    ],
-)
-def test_outcome_of_a_call_is_summarized_in_a_few_words(details: Json, outcome: str) -> None:
-    """Details of unknown shape are ignored; a failed command differs from a successful one."""
-    assert outcome_of(details) == outcome
-    assert has_failed(details) == (outcome == "exit 3")
 
 
 def test_progress_bar_is_shown_in_its_last_state() -> None:
