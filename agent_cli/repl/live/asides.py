@@ -1,27 +1,44 @@
-"""Commands that run beside other work, and the lines of work beside which a question opens."""
+"""Work beside a run, such as a command, and the lines of work beside which a question opens."""
 
 import asyncio
+import inspect
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
+from typing import NoReturn
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted
 from agent_cli.contracts.events import Event, Notice
 from agent_cli.contracts.wording import one_line
-from agent_cli.repl.commands import Context
-from agent_cli.repl.commands.registry import run_command
+from agent_cli.repl.commands import Context, OutgoingPrompt
+from agent_cli.repl.commands.registry import find_command, run_command
 from agent_cli.repl.live.display import Display
 from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.repl.runs import reported
-from agent_cli.terminal.writer import Style
+from agent_cli.terminal.writer import Pages, Style
 
 
 class Asides:
-    """The running commands, in the order they were begun."""
+    """The work beside a run, and the running commands among it, in the order they were begun."""
 
-    def __init__(self, display: Display, screen: LiveScreen, ended: Callable[[], None]) -> None:
-        """Run no command yet; *ended* is called when one has, which may have changed the model."""
+    def __init__(
+        self,
+        display: Display,
+        screen: LiveScreen,
+        tasks: asyncio.TaskGroup,
+        ended: Callable[[], None],
+    ) -> None:
+        """Begin nothing yet.
+
+        Args:
+            display: Shows the lines of the work.
+            screen: Shows the names of the running commands.
+            tasks: Runs the work.
+            ended: Called when a command has ended, which may have changed the model.
+        """
         self._display = display
         self._screen = screen
+        self._tasks = tasks
         self._ended = ended
         self._running: dict[CancelToken, str] = {}
         self._lines: dict[asyncio.Task[object] | None, WaitingLines] = {}
@@ -46,8 +63,48 @@ class Asides:
         if isinstance(event, Notice) and (lines := self._lines.get(asyncio.current_task())):
             lines.show_echo()
 
-    async def do(self, work: Coroutine[None, None, None], lines: "WaitingLines") -> None:
-        """Do *work*, a command or another thing beside a run; write its errors to *lines*."""
+    def lines(self, echo: Sequence[str] = ()) -> "WaitingLines":
+        """Return lines for work that begins now; *echo* stands above the first."""
+        return WaitingLines(self._display, lambda: self._screen.asking.question, echo)
+
+    def begin(self, work: Coroutine[None, None, None]) -> None:
+        """Do slow *work* concurrently with the run."""
+        self._tasks.create_task(self._do(work, self.lines()))
+
+    def begin_command(
+        self, text: str, context: Callable[[Callable[[OutgoingPrompt], None], Pages], Context]
+    ) -> bool:
+        """Run the command *text* at once, if it does not affect the run.
+
+        Args:
+            text: The command as it was typed.
+            context: Returns the context of a command that sends prompts and writes lines as given.
+
+        Returns:
+            False if the command has to wait for the end of the run.
+
+        Raises:
+            AgentCliError: The command failed, or there is no such command.
+        """
+
+        def send(_prompt: OutgoingPrompt) -> NoReturn:
+            raise AssertionError(f"{text} asks the model, and should have waited")
+
+        lines = self.lines(self._screen.echo(text))
+        here = replace(context(send, lines), may_wait=False)
+        command, argument = find_command(text, here.app)
+        sends = command.asks_the_model and argument not in command.without_prompt
+        if sends or not command.during_a_run:
+            return False
+        if command.beside_a_run:
+            self._tasks.create_task(self._do(self._run(text, here), lines))
+        elif inspect.iscoroutine(pending := command.run(here, argument)):
+            pending.close()  # it has not begun
+            return False
+        return True
+
+    async def _do(self, work: Coroutine[None, None, None], lines: "WaitingLines") -> None:
+        """Do *work*, and write its errors to *lines*."""
         task = asyncio.current_task()
         self._lines[task] = lines
         try:
@@ -57,7 +114,7 @@ class Asides:
         if not (self._screen.listener.is_busy or self._screen.asks()):
             self._display.leave_space()  # the prompt stands below
 
-    async def run(self, text: str, context: Context) -> None:
+    async def _run(self, text: str, context: Context) -> None:
         """Run the command *text* to its end."""
         token = CancelToken()
         self._running[token] = name = one_line(text.split(maxsplit=1)[0])

@@ -4,13 +4,11 @@ Imported after the first prompt is shown.
 """
 
 import asyncio
-import inspect
 import time
 from collections import deque
-from collections.abc import Coroutine, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Final, NoReturn
+from typing import Final
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted, AgentCliError
@@ -18,12 +16,11 @@ from agent_cli.contracts.events import AgentEnd, AgentStart, Event, MessageStart
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.core.run import RunResult
 from agent_cli.repl import Look
-from agent_cli.repl.commands import OutgoingPrompt
-from agent_cli.repl.commands.registry import find_command, leaves_the_session
+from agent_cli.repl.commands.registry import leaves_the_session
 from agent_cli.repl.dialogue import TurnTaking
 from agent_cli.repl.dispatch import LineDispatcher
 from agent_cli.repl.live.activity import ActivityLine
-from agent_cli.repl.live.asides import Asides, WaitingLines
+from agent_cli.repl.live.asides import Asides
 from agent_cli.repl.live.input.completion import offer_completions
 from agent_cli.repl.live.input.editing import edit_text
 from agent_cli.repl.live.input.pictures import Pictures
@@ -63,10 +60,9 @@ class LiveShell:
         offer_completions(screen.menu, app)
         self._activity = ActivityLine(time.monotonic, screen.asks)
         self.display, results = open_display(app, screen, look, self._activity)
-        self._new_lines = partial(WaitingLines, self.display, lambda: screen.asking.question)
-        self._lines_of_work = self._new_lines()
         screen.on_return = self.display.repeat_question
-        self._asides = Asides(self.display, screen, self._status.refresh)
+        self._asides = Asides(self.display, screen, self._tasks, self._status.refresh)
+        self._lines_of_work = self._asides.lines()
         self._turn = asyncio.Lock()
         self._controls = ScreenControls(screen, self.display, results, self._turn, self.is_command)
         self._dispatcher = LineDispatcher(
@@ -166,10 +162,11 @@ class LiveShell:
             self._say(text)
             self._screen.leave()
         elif self.is_busy and not is_prompt and not text.startswith("!"):
-            self._command_meanwhile(text)
+            if not self._asides.begin_command(text, self._dispatcher.context):
+                self.queue([Queued(text)])
         elif is_prompt and text and self._goes_to_run(text):
             self._outbox.put(text, follow_up=follow_up)
-            self._do_beside(self._outbox.hand_over())
+            self._asides.begin(self._outbox.hand_over())
         elif text:  # a shell command waits for its turn: an editor would interrupt typing
             self.queue([Queued(text)])
         self._unsent.keep(self.queued if was_busy else ())
@@ -216,7 +213,7 @@ class LiveShell:
             self._outbox.release(message, "")
             return self.submit(text, follow_up=True)
         elif self._outbox.release(message, self._dispatcher.attachments.marked(text)):
-            self._do_beside(self._outbox.hand_over())
+            self._asides.begin(self._outbox.hand_over())
         self._unsent.keep(self.queued)
         self._arrived.set()
         return True
@@ -236,33 +233,6 @@ class LiveShell:
     def _say(self, text: str) -> None:
         self.display.user_message(self._screen.echo(text))
         self.display.flush()
-
-    def _command_meanwhile(self, text: str) -> None:
-        """Run a command that does not affect the run at once; any other waits for its end.
-
-        Raises:
-            AgentCliError: The command failed, or there is no such command.
-        """
-
-        def send(_prompt: OutgoingPrompt) -> NoReturn:
-            raise AssertionError(f"{text} asks the model, and should have waited")
-
-        command, argument = find_command(text, self._app)
-        sends = command.asks_the_model and argument not in command.without_prompt
-        if sends or not command.during_a_run:
-            self.queue([Queued(text)])
-            return
-        lines = self._new_lines(self._screen.echo(text))
-        context = replace(self._dispatcher.context(send, lines), may_wait=False)
-        if command.beside_a_run:
-            self._tasks.create_task(self._asides.do(self._asides.run(text, context), lines))
-        elif inspect.iscoroutine(pending := command.run(context, argument)):
-            pending.close()  # it has not begun
-            self.queue([Queued(text)])
-
-    def _do_beside(self, work: Coroutine[None, None, None]) -> None:
-        """Do slow *work* concurrently with the run."""
-        self._tasks.create_task(self._asides.do(work, self._new_lines()))
 
     async def _work(self) -> None:
         while True:
