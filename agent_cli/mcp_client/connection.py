@@ -16,7 +16,7 @@ from agent_cli.contracts.wording import counted
 from agent_cli.mcp_client.callbacks import Callbacks
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.host import Host
-from agent_cli.mcp_client.limits import RestartPolicy, SilenceLimits, Uses
+from agent_cli.mcp_client.limits import RestartPolicy, Restarts, SilenceLimits, Uses
 from agent_cli.mcp_client.listing import Upkeep, list_tools
 from agent_cli.mcp_client.offering import Offering
 from agent_cli.mcp_client.reasons import NO_SIGN_IN, needs_sign_in, why_not_connected
@@ -67,8 +67,7 @@ class ServerConnection:
         self.requests = Requests(self)
         self._environment = environment
         self._on_change = on_change
-        self._policy = restarts
-        self._restarts = 0
+        self._restarts = Restarts(restarts)
         self._client: Client | None = None
         self._state = ServerState(config.name, ServerPhase.CONNECTING)
         self._notes: list[str] = []
@@ -88,7 +87,7 @@ class ServerConnection:
     async def run(self) -> None:
         """Keep the server connected until `stop()`, or until it has failed too often."""
         quiet_sdk()
-        self._restarts = 0
+        self._restarts.count = 0
         was_ever_ready = False
         try:
             while not self._stopping.is_set():
@@ -101,7 +100,7 @@ class ServerConnection:
                     # Not a fault of the server: sessions expire, and a new one is requested.
                     self._show(ServerPhase.CONNECTING, reason)
                     continue
-                delay_s = self._next_delay() if was_ever_ready else None
+                delay_s = self._restarts.next_delay_s() if was_ever_ready else None
                 if delay_s is None:
                     self._give_up(reason)
                     return
@@ -263,8 +262,8 @@ class ServerConnection:
                 self._needs_sign_in = link.refused in NO_SIGN_IN or needs_sign_in(error)
             finally:
                 self._end()
-            if ready_at is not None and self._loop.time() - ready_at >= self._policy.stable_s:
-                self._restarts = 0
+            if ready_at is not None:
+                self._restarts.note_run(self._loop.time() - ready_at)
             self._stderr, self._tail = stderr.last_lines(), None
             if ready_at is None and link.stray:
                 why += f'; it printed on its standard output: "{last_words(link.stray)}"'
@@ -319,16 +318,9 @@ class ServerConnection:
         self.settled.clear()
         self._ended.set()
 
-    def _next_delay(self) -> float | None:
-        """Return the wait before the next restart, or None if there is none."""
-        if self._restarts >= len(self._policy.delays_s):
-            return None
-        self._restarts += 1
-        return self._policy.delays_s[self._restarts - 1]
-
     def _give_up(self, reason: str) -> None:
-        if self._restarts:
-            times = counted(self._restarts, "time")
+        if self._restarts.count:
+            times = counted(self._restarts.count, "time")
             reason = f"{reason}; it was restarted {times} and is now left alone"
         self._show(ServerPhase.FAILED, reason)
 
@@ -345,7 +337,7 @@ class ServerConnection:
             reason,
             tools=len(self.offering.wrapped.tools),
             notes=tuple(dict.fromkeys(note[:_NOTE_MAX] for note in notes)),
-            restarts=self._restarts,
+            restarts=self._restarts.count,
             tokens=self.offering.wrapped.tokens,
             needs_sign_in=self._needs_sign_in,
             changed=tuple(self.offering.changed),

@@ -193,5 +193,29 @@ class RestartPolicy:
     stable_s: float = 60.0
 
 
+class Restarts:
+    """Counts the restarts of one server against its policy.
+
+    Attributes:
+        count: The restarts since it was started, or since it was stable.
+    """
+
+    def __init__(self, policy: RestartPolicy) -> None:
+        self._policy = policy
+        self.count = 0
+
+    def next_delay_s(self) -> float | None:
+        """Count one more restart, and return the wait before it; None if there is none left."""
+        if self.count >= len(self._policy.delays_s):
+            return None
+        self.count += 1
+        return self._policy.delays_s[self.count - 1]
+
+    def note_run(self, ready_s: float) -> None:
+        """Give all restarts back if the server was ready for long enough."""
+        if ready_s >= self._policy.stable_s:
+            self.count = 0
+
+
 NORMAL_RESTARTS = RestartPolicy()
 NO_RESTARTS = RestartPolicy(delays_s=())
