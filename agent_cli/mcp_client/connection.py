@@ -20,17 +20,13 @@ from agent_cli.mcp_client.limits import RestartPolicy, Restarts, SilenceLimits, 
 from agent_cli.mcp_client.listing import Upkeep, list_tools
 from agent_cli.mcp_client.offering import Offering
 from agent_cli.mcp_client.reasons import NO_SIGN_IN, needs_sign_in, why_not_connected
-from agent_cli.mcp_client.requests import Requests, answers, tell_roots_changed
+from agent_cli.mcp_client.requests import Doubt, Requests, tell_roots_changed
 from agent_cli.mcp_client.stdio import StderrTail, last_words
 from agent_cli.mcp_client.transports import Link, quiet_sdk, watched
 from agent_cli.version import __version__
 
 _LAST_ANSWERS_S = 2.0
 """How long a forgotten session stays open, so that all its requests learn that it is."""
-_ANSWER_LIMIT_S = 10.0
-"""How long a server may take to answer a ping after a request without an answer."""
-_CANCELLED_LIMIT_S = 60.0
-"""How long a server may be at work on a cancelled request: many do nothing else meanwhile."""
 _HUNG = "it answers nothing since a request that got no answer"
 _NOTE_MAX = 300
 """Limits the length of notes: a tool's name, or a schema's fault, may be a megabyte."""
@@ -77,10 +73,8 @@ class ServerConnection:
         self._link: Link | None = None
         self._needs_sign_in = False
         self._is_forgotten = False
-        self._doubted: Client | None = None
-        self._busy_until = 0.0
+        self._doubt = Doubt(self.silence_limits)
         self._loop = asyncio.get_running_loop()
-        self._asking = asyncio.Lock()
         self._stopping = asyncio.Event()
         self._ended = asyncio.Event()
 
@@ -154,13 +148,7 @@ class ServerConnection:
                 f"MCP server '{self.config.name}' belongs to another event loop: call its tools in"
                 " the one that opened the session"
             )
-        client = await self._settled_client()
-        async with self._asking:  # requests side by side ask once
-            if self._doubted is client:
-                busy_s = self._busy_until - self._loop.time()
-                if not await answers(client, self.silence_limits, max(busy_s, _ANSWER_LIMIT_S)):
-                    self._restart_hung()
-                self._doubted = None
+        await self._doubt.settle(await self._settled_client(), if_hung=self._restart_hung)
         return await self._settled_client()
 
     async def _settled_client(self) -> Client:
@@ -179,13 +167,9 @@ class ServerConnection:
 
     def doubt(self, client: Client, *, is_cancelled: bool) -> None:
         """Note that a request over *client* got no answer."""
-        if client is not self._client:
-            return
-        self._doubted = client
-        if is_cancelled:
-            # Its limit is not over, so it may be at work, and a restart would lose what it holds.
-            limit_s = min(self.config.call_timeout_s, _CANCELLED_LIMIT_S)
-            self._busy_until = self._loop.time() + limit_s
+        if client is self._client:
+            # The limit of a cancelled request is not over, so the server may be at work on it.
+            self._doubt.begin(client, busy_s=self.config.call_timeout_s if is_cancelled else 0)
 
     def note_sign_in(self, client: Client, *, is_lost: bool) -> None:
         """Show that the user has to sign in, or no more: another session may have done that."""

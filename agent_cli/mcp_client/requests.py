@@ -19,6 +19,10 @@ from agent_cli.mcp_client.reasons import CONNECTION_ERRORS, error_line
 
 _COMPLETION_LIMIT_S = 2.0
 _ROOTS_LIMIT_S = 5
+_ANSWER_LIMIT_S = 10.0
+"""How long a server may take to answer a ping after a request without an answer."""
+_BUSY_LIMIT_S = 60.0
+"""How long a server may be at work on a cancelled request: many do nothing else meanwhile."""
 Reply = TypeVar("Reply")
 
 
@@ -95,7 +99,39 @@ class Requests:
             raise ToolError(f"MCP server '{name}', {what}: {error_line(error)}") from error
 
 
-async def answers(client: Client, limits: SilenceLimits, limit_s: float) -> bool:
+class Doubt:
+    """Whether a server still answers: in doubt after a request that got no answer."""
+
+    def __init__(self, silence_limits: SilenceLimits) -> None:
+        self._silence_limits = silence_limits
+        self._client: Client | None = None
+        self._busy_until = 0.0
+        self._asking = asyncio.Lock()
+
+    def begin(self, client: Client, *, busy_s: float) -> None:
+        """Doubt *client*, whose server may be at work for *busy_s*: a restart would lose that."""
+        self._client = client
+        if busy_s:
+            now_s = asyncio.get_running_loop().time()
+            self._busy_until = now_s + min(busy_s, _BUSY_LIMIT_S)
+
+    async def settle(self, client: Client, *, if_hung: Callable[[], None]) -> None:
+        """Ask the server for an answer if *client* is in doubt; without one, call *if_hung*.
+
+        Raises:
+            ToolError: *if_hung* raised it; the doubt stays.
+        """
+        async with self._asking:  # requests side by side ask once
+            if self._client is not client:
+                return
+            busy_s = self._busy_until - asyncio.get_running_loop().time()
+            limit_s = max(busy_s, _ANSWER_LIMIT_S)
+            if not await _answers(client, self._silence_limits, limit_s):
+                if_hung()
+            self._client = None
+
+
+async def _answers(client: Client, limits: SilenceLimits, limit_s: float) -> bool:
     """Return whether a server answers a ping within *limit_s*, be it with an error."""
     version = client.protocol_version
     try:

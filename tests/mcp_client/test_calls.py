@@ -291,8 +291,8 @@ async def test_call_that_a_reconnect_ends_does_not_blame_the_server(
 
 
 def quick_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    for limit in ("_ANSWER_LIMIT_S", "_CANCELLED_LIMIT_S"):
-        monkeypatch.setattr(f"agent_cli.mcp_client.connection.{limit}", 1.0)
+    for limit in ("_ANSWER_LIMIT_S", "_BUSY_LIMIT_S"):
+        monkeypatch.setattr(f"agent_cli.mcp_client.requests.{limit}", 1.0)
 
 
 async def test_server_that_hangs_in_a_call_is_restarted_before_the_next_one(
@@ -339,7 +339,7 @@ async def test_server_has_longer_to_answer_after_a_cancelled_call(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One that answers nothing while it works was ended 10 s after Ctrl-C, with all it held."""
-    monkeypatch.setattr("agent_cli.mcp_client.connection._ANSWER_LIMIT_S", 0.0)
+    monkeypatch.setattr("agent_cli.mcp_client.requests._ANSWER_LIMIT_S", 0.0)
     record, cancel = tmp_path / "record", CancelToken()
     async with McpServers(os.environ) as servers:
         servers.start([raw_server({"record": str(record)})])
