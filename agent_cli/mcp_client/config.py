@@ -1,4 +1,4 @@
-"""The configuration of a server: plain values, variables expanded."""
+"""The configuration of a server: plain values, and the expansion of the variables in them."""
 
 import os
 import re
@@ -173,3 +173,66 @@ def web_address(key: str, url: str) -> str:
             f'"{key}" is not a web address; write it like https://example.com/mcp'
         ) from None
     return url
+
+
+# VS Code and others write ${env:NAME}.
+_VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(:-|(?=\}))")
+_INPUT = re.compile(r"\$\{input:([^}]{1,100})\}")
+_BRACE = re.compile(r"\$\{|\}")
+_NESTED_MAX = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """Expands `${VAR}` and `${VAR:-default}`; the default also replaces an empty value.
+
+    Variables within a default, as in `${DIR:-${HOME}/dir}`, are expanded too.
+    """
+
+    environment: Mapping[str, str]
+
+    def of(self, key: str, text: str) -> str:
+        """Return *text* expanded; *key* names it in errors.
+
+        Raises:
+            SettingsError: A variable is not set and has no default, too many are nested, or VS Code
+                would ask for it.
+        """
+        if asked := _INPUT.search(text):
+            name = re.sub(r"\W", "_", asked[1]).upper()
+            raise SettingsError(
+                f'"{key}" uses {asked[0]}, which only VS Code asks for; write ${{{name}}} in its'
+                " place, and set that variable"
+            )
+        ends = _ends(key, text)
+        parts, at = list[str](), 0
+        for found in _VARIABLE.finditer(text):
+            begin = found.start()
+            if begin < at or begin not in ends:
+                continue  # in the default of the one before, or without an end
+            default = text[found.end() : ends[begin]] if found[2] else None
+            parts += (text[at:begin], self._value(key, found[1], default))
+            at = ends[begin] + 1
+        return "".join((*parts, text[at:]))
+
+    def _value(self, key: str, variable: str, default: str | None) -> str:
+        known = self.environment.get(variable)
+        if known is None and default is None:
+            raise SettingsError(
+                f'"{key}" uses ${{{variable}}}, which is not set; '
+                f"set it or write ${{{variable}:-default}}"
+            )
+        return known or self.of(key, default or "")
+
+
+def _ends(key: str, text: str) -> Mapping[int, int]:
+    """Return where each `${` of *text* ends, by where it begins; none for one without an end."""
+    opened, ends = list[int](), dict[int, int]()
+    for brace in _BRACE.finditer(text):
+        if brace[0] != "}":
+            opened.append(brace.start())
+        elif opened:
+            if len(opened) > _NESTED_MAX:
+                raise SettingsError(f'"{key}" nests more than {_NESTED_MAX} variables')
+            ends[opened.pop()] = brace.start()
+    return ends

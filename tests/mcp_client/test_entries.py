@@ -12,8 +12,7 @@ from agent_cli.mcp_client import (
     read_config_file,
     server_config,
 )
-from agent_cli.mcp_client.config import OAuth
-from agent_cli.mcp_client.entries import Expansion
+from agent_cli.mcp_client.config import Expansion, OAuth
 from agent_cli.system.asked_program import child_environment
 
 
