@@ -43,7 +43,7 @@ def tool_result(result: CallToolResult, files_dir: Path | None = None) -> ToolRe
     """
     blocks = list(content_blocks(result.content, files_dir))
     structured = structured_content(result)
-    if structured is not None and not _is_said(structured, result.content):
+    if structured is not None and not _is_in_text(structured, result.content):
         blocks.append(text_block(json.dumps(structured, ensure_ascii=False)))
     # The API rejects empty text blocks, and models interpret an empty result as a failure.
     return ToolResult(
@@ -59,18 +59,18 @@ def structured_content(result: CallToolResult) -> Json:
     return structured
 
 
-def _is_said(structured: Json, parts: Sequence[ContentBlock]) -> bool:
+def _is_in_text(structured: Json, parts: Sequence[ContentBlock]) -> bool:
     """Return whether the texts of a result say what its structured content does.
 
     Some servers send only a word beside it. An object of one member often wraps a plain value.
     """
     texts = [part.text for part in parts if isinstance(part, TextContent)]
     values = [_value(text) for text in texts]
-    said = [*values, *texts, values, texts, "\n".join(texts)]
+    in_text = [*values, *texts, values, texts, "\n".join(texts)]
     [only, *others] = structured.values() if isinstance(structured, dict) and structured else [None]
     wrapped = not others and only is not None
     # A part that is no text, e.g. an image, may stand for the value.
-    return structured in said or (wrapped and (only in said or len(texts) < len(parts)))
+    return structured in in_text or (wrapped and (only in in_text or len(texts) < len(parts)))
 
 
 def _value(text: str) -> Json:

@@ -169,7 +169,7 @@ class McpServers:
         return {name: text for name, text in sorted(instructions.items()) if text}
 
     def prompts(self) -> tuple[ServerPrompt, ...]:
-        """Return the prompts of all servers, by command."""
+        """Return the prompts of all servers, ordered by command."""
         connections = tuple(self._connections.values())  # the caller may be another thread
         listed = (each.offering.catalogue.prompts for each in connections)
         return tuple(sorted(chain.from_iterable(listed), key=lambda prompt: prompt.command))
@@ -180,7 +180,7 @@ class McpServers:
         return frozenset(name for name, each in connections if each.offering.has_resources)
 
     def resources(self) -> tuple[ServerResource, ...]:
-        """Return the resources of all servers, by server and address."""
+        """Return the resources of all servers, ordered by server and address."""
         connections = tuple(self._connections.values())  # the caller may be another thread
         listed = (each.offering.catalogue.resources for each in connections)
         return tuple(sorted(chain.from_iterable(listed), key=lambda each: (each.server, each.uri)))

@@ -22,7 +22,7 @@ class Resources(Protocol):
     """Port to the resources of all servers."""
 
     def resources(self) -> Sequence[ServerResource]:
-        """Return the listed resources, by server and address."""
+        """Return the listed resources, ordered by server and address."""
         ...
 
     def requests(self, server: str) -> "Requests":

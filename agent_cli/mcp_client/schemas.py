@@ -126,7 +126,7 @@ def _renamed(root: dict[str, Json]) -> ApiSchema:
     # What else names arguments would name the old ones; the server checks its input itself.
     kept = {key: value for key, value in root.items() if key not in _NAMING_ARGUMENTS}
     kept["properties"] = {
-        ours.get(name, name): _told(part, name) if name in ours else part
+        ours.get(name, name): _naming_original(part, name) if name in ours else part
         for name, part in properties.items()
     }
     if isinstance(required := root.get("required"), list):
@@ -139,7 +139,7 @@ def _renamed(root: dict[str, Json]) -> ApiSchema:
     return ApiSchema(kept, {new: old for old, new in ours.items()})
 
 
-def _told(part: Json, name: str) -> Json:
+def _naming_original(part: Json, name: str) -> Json:
     """Return the schema *part* of an argument, whose description says that its *name* differs."""
     if not isinstance(part, dict):
         return part

@@ -137,8 +137,8 @@ def _cells(usage: Usage) -> Sequence[str]:
     written = usage.cache_write_tokens
     cached = share(usage.cache_read_tokens / usage.prompt_tokens) if usage.prompt_tokens else "-"
     numbers = (usage.input_tokens, usage.cache_read_tokens, written, usage.output_tokens)
-    given, read, wrote, put_out = (f"{number:,}" for number in numbers)
-    return given, read, cached, wrote, put_out, _cost(usage)
+    new, read, wrote, output = (f"{number:,}" for number in numbers)
+    return new, read, cached, wrote, output, _cost(usage)
 
 
 def _cost(usage: Usage) -> str:

@@ -162,7 +162,7 @@ class QueueEdit:
         if self._edited is None:
             at, self._put_aside = len(messages), self._draft.buffer.text
         else:
-            at = self._place(messages)
+            at = self._index_in(messages)
             self._release(self._draft.message or self._edited.text)
         at += by
         while 0 <= at < len(messages) and not self._listener().hold(messages[at]):
@@ -220,7 +220,7 @@ class QueueEdit:
         count = min(_ROWS_MAX, rows_max)
         first = max(len(messages) - count, 0)
         if self._edited in messages:
-            first = min(first, max(self._place(messages) - count + 1, 0))
+            first = min(first, max(self._index_in(messages) - count + 1, 0))
         shown = messages[first : first + count]
         rows = [(each is self._edited, self._row(each)) for each in shown]
         if first:
@@ -255,7 +255,8 @@ class QueueEdit:
         self._put_aside = ""
         self._refresh()
 
-    def _place(self, messages: Sequence[Queued]) -> int:
+    def _index_in(self, messages: Sequence[Queued]) -> int:
+        """Return where the edited message is among *messages*; behind the last if it is gone."""
         same = (at for at, each in enumerate(messages) if each is self._edited)
         return next(same, len(messages))
 

@@ -90,8 +90,8 @@ class Status:
             case AgentEvent(agent_id=id):
                 current = self._agent.conversation.id
                 begun_in = self._begun_in.setdefault(id, current)
-                if begun_in == current and isinstance(told := innermost(event), UsageChanged):
-                    self._of_agents += told.reply
+                if begun_in == current and isinstance(inner := innermost(event), UsageChanged):
+                    self._of_agents += inner.reply
             case AgentStart() | AgentEnd():
                 self.refresh()
             case _:

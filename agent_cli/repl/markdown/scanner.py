@@ -214,7 +214,6 @@ class Scanner:
         if len(split_cells(head)) != len(columns):
             return False
         self.page.emit(leaf.without_last_line(self.page.width))
-        self._leaf = None
         self._leaf = MarkdownTable(self.page.take_prefix(), self.page.theme, head, columns)
         return True
 

@@ -54,11 +54,11 @@ class ServersPort(ServerStates, Protocol):
     """Port to the MCP servers of this program."""
 
     def prompts(self) -> Sequence[ServerPrompt]:
-        """Return the prompts of all servers, keyed by command."""
+        """Return the prompts of all servers, ordered by command."""
         ...
 
     def resources(self) -> Sequence[ServerResource]:
-        """Return the resources of all servers, by server and URI."""
+        """Return the resources of all servers, ordered by server and URI."""
         ...
 
     def requests(self, server: str) -> ServerRequests:

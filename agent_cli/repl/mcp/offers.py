@@ -60,15 +60,15 @@ def bare(word: str) -> str:
 
 async def _fill(prompt: ServerPrompt, context: Context, typed: str) -> None:
     """Ask for missing arguments of *prompt*, fetch it, and send it with the typed line."""
-    given = typed_arguments(prompt, typed)
+    arguments = typed_arguments(prompt, typed)
     line = f"/{prompt.command} {typed}".strip()
-    missing = [each for each in prompt.arguments if each.required and each.name not in given]
+    missing = [each for each in prompt.arguments if each.required and each.name not in arguments]
     if missing:
         answers = await _asked(context, prompt, missing)
-        given |= answers
+        arguments |= answers
         line = " ".join((line, *(f'"{answer}"' for answer in answers.values())))
     requests = context.app.servers.requests(prompt.server)
-    blocks = await requests.get_prompt(prompt.name, given)
+    blocks = await requests.get_prompt(prompt.name, arguments)
     if not blocks:
         raise UsageError(f"{named(prompt.server)} left the prompt {reveal(prompt.name)} empty")
     rows = [*quoted_rows(shown_text(blocks))]

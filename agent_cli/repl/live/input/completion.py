@@ -209,9 +209,9 @@ class ResourceChoices:
             found = re.fullmatch(f"({re.escape(literals[0])}{begun})(.*)", typed)
             if found is None:
                 continue
-            start, *known, value = found.groups()
-            given = dict(zip(names, known, strict=False))
-            for each in self._values(template, names[last], value, given):
+            start, *typed_values, value = found.groups()
+            known = dict(zip(names, typed_values, strict=False))
+            for each in self._values(template, names[last], value, known):
                 yield f"{start}{each}{literals[last + 1]}"
             return
 
