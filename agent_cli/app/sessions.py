@@ -7,18 +7,16 @@ from contextlib import suppress
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias, get_args
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from agent_cli.app import parts
+from agent_cli.app.models import go_on_as_before, model_of_waiting
 from agent_cli.app.option_table import CHOOSE_SESSION
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import AgentBusy, SessionError, SessionNotFound, UsageError
 from agent_cli.contracts.events import Event, EventSink, Notice, SessionOpened
-from agent_cli.contracts.provider import Model, ThinkingLevel
-from agent_cli.contracts.timeline import UNKNOWN_MODEL, Prompt, ToolOutput
+from agent_cli.contracts.timeline import Prompt, ToolOutput
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
-from agent_cli.policies.request_settings import noted_effort
 from agent_cli.session_store import Session, SessionStore
 from agent_cli.session_store.history import cost_since, read_header
 from agent_cli.session_store.records import Header
@@ -339,45 +337,14 @@ class Sessions:
         try:
             self._agent.require_idle()
             if is_ours:
-                self._ask_as_before(conversation)
-            self._agent.adopt(conversation, model=self._model_of(conversation))
+                go_on_as_before(self._startup, self._agent, conversation, self._publish)
+            model = model_of_waiting(self._startup, self._agent, conversation, self._publish)
+            self._agent.adopt(conversation, model=model)
         except AgentBusy:
             drop(session)
             raise
         self._keep(session, resumed=True)
         return session.header
-
-    def _ask_as_before(self, conversation: Conversation) -> None:
-        """Use the model and the effort of *conversation*, unless the caller names others.
-
-        Another model would read it all anew. A model unknown here may belong to another server.
-        """
-        usual, names = self._agent.state, self._startup.names
-        lasting = next((each.model for each in conversation.prompts[::-1] if not each.once), "")
-        kept: list[str] = []
-        if lasting not in ("", UNKNOWN_MODEL) and usual.model and not names("model"):
-            model = parts.model(self._startup, lasting)
-            if model.thinking and model.id != usual.model.id:
-                self._agent.set_model(model)
-                kept.append(model.id)
-        noted = noted_effort(conversation)
-        level = next((each for each in get_args(ThinkingLevel) if each == noted), None)
-        if noted is not None and level != usual.thinking_level and not names("effort"):
-            self._agent.set_thinking_level(level)
-            kept.append(f"effort {level or 'default'}")
-        if kept:
-            text = f"this session goes on as before, with {' and '.join(kept)}"
-            self._publish(Notice("info", text))
-
-    def _model_of(self, conversation: Conversation) -> Model | None:
-        """Return the model of a waiting prompt, unless --model names another."""
-        if self._startup.names("model") or not conversation.waiting:
-            return None
-        usual, asked = self._agent.state.model, conversation.prompts[-1].model
-        if usual is None or asked in (usual.id, UNKNOWN_MODEL):
-            return None
-        self._publish(Notice("info", f"the waiting prompt continues with {asked}"))
-        return parts.model(self._startup, asked)
 
     def _keep(self, session: Session, *, resumed: bool) -> None:
         self.close()

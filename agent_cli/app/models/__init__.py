@@ -1,14 +1,18 @@
-"""The models of a session: their provider, by the API that the settings name, and their change."""
+"""The models of a session: their provider, by the API that the settings name, and their change.
+
+And the model of an earlier session that goes on.
+"""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, get_args
 
 from agent_cli.app import parts
 from agent_cli.app.hooks.lifecycle import SessionHooks
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.events import EventSink, Notice
 from agent_cli.contracts.messages import CustomMessage, Message
 from agent_cli.contracts.provider import (
     Model,
@@ -18,12 +22,15 @@ from agent_cli.contracts.provider import (
     ProviderRegistry,
     ReplyEnd,
     StreamEvent,
+    ThinkingLevel,
     closable,
 )
-from agent_cli.contracts.timeline import NO_USAGE, Json, Usage
+from agent_cli.contracts.timeline import NO_USAGE, UNKNOWN_MODEL, Json, Usage
 from agent_cli.contracts.wording import in_usd
 from agent_cli.core.agent import Agent
+from agent_cli.core.conversation import Conversation
 from agent_cli.policies.cache_watch import CACHE_LIFE_S
+from agent_cli.policies.request_settings import noted_effort
 from agent_cli.providers.anthropic.models import model_by_id
 from agent_cli.providers.retries import RetryPolicy
 from agent_cli.providers.shared_pause import SharedPause
@@ -249,3 +256,40 @@ class ModelSwitch:
             **({} if cost is None else {"estimated_cache_write_usd": in_usd(cost)}),
             "pricing": "catalog",
         }
+
+
+def go_on_as_before(
+    startup: StartupContext, agent: Agent, conversation: Conversation, publish: EventSink
+) -> None:
+    """Use the model and the effort of *conversation*, unless the caller names others.
+
+    Another model would read it all anew. A model unknown here may belong to another server.
+    """
+    usual = agent.state
+    lasting = next((each.model for each in conversation.prompts[::-1] if not each.once), "")
+    kept: list[str] = []
+    if lasting not in ("", UNKNOWN_MODEL) and usual.model and not startup.names("model"):
+        model = parts.model(startup, lasting)
+        if model.thinking and model.id != usual.model.id:
+            agent.set_model(model)
+            kept.append(model.id)
+    noted = noted_effort(conversation)
+    level = next((each for each in get_args(ThinkingLevel) if each == noted), None)
+    if noted is not None and level != usual.thinking_level and not startup.names("effort"):
+        agent.set_thinking_level(level)
+        kept.append(f"effort {level or 'default'}")
+    if kept:
+        publish(Notice("info", f"this session goes on as before, with {' and '.join(kept)}"))
+
+
+def model_of_waiting(
+    startup: StartupContext, agent: Agent, conversation: Conversation, publish: EventSink
+) -> Model | None:
+    """Return the model of a waiting prompt, unless --model names another."""
+    if startup.names("model") or not conversation.waiting:
+        return None
+    usual, asked = agent.state.model, conversation.prompts[-1].model
+    if usual is None or asked in (usual.id, UNKNOWN_MODEL):
+        return None
+    publish(Notice("info", f"the waiting prompt continues with {asked}"))
+    return parts.model(startup, asked)
