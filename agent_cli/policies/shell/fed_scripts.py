@@ -70,6 +70,7 @@ _FOLDER_OF_SCRIPT: Final = late_pattern(
     r"\$\(\s*dirname\s+(?:--\s+)?\"?\$(?:0|BASH_SOURCE|\{BASH_SOURCE(?:\[0\])?\}|\{0\})\"?\s*\)"
 )
 _PRINTS_FOLDER: Final = late_pattern(r"\$\(\s*cd\s+\"?([\w./-]+)\"?\s*&&\s*pwd\s*\)")
+_EXPANDS: Final = late_pattern(r"[$`]")
 _RUN_FILES: Final = frozenset({"source", "."})
 _WHOLE_LINE: Final = late_pattern("^")
 _COMPOSED_MAX: Final = 200
@@ -306,16 +307,29 @@ def _files_run(script: str, seen: Sequence[Reading]) -> Iterator[str]:
     if not _WRITES.search(script):
         return
     run = {_plain_path(each) for each in map(_file_run, seen)} - {""}
-    nodes = descendants(syntax_tree(script)) if run else ()
-    for node in nodes:
+    names = {each.rpartition("/")[2] for each in run}
+    for node in descendants(syntax_tree(script)) if run else ():
         opened = opened_file(node) if node.type == "file_redirect" else None
-        path = _plain_path(likely_word(source(opened)) or "") if opened else ""
-        if path in run and ">" in source(node) and node.parent is not None:
-            part = source(node.parent)
-            yield from (_in_its_folder(each, path) for each in _texts(part, readings(part)))
+        if opened is None or ">" not in source(node):
+            continue
+        path = _plain_path(_QUOTE.sub("", source(opened)))
+        name = path.rpartition("/")[2]
+        if name not in names and not _EXPANDS.search(name):
+            continue
+        part = source(_statement_around(node))
+        folder_of = path if path in run else "/"  # else it may be another one
+        yield from (_in_its_folder(each, folder_of) for each in _texts(part, readings(part)))
     teed = {_plain_path(word or "") for words in seen if words[:1] == ("tee",) for word in words}
     if path := next(iter(sorted(teed & run)), ""):
         yield from (_in_its_folder(each, path) for each in _texts(script, seen))
+
+
+def _statement_around(redirect: "Node") -> "Node":
+    """Return the statement of *redirect*, which may stand behind the mark of a heredoc."""
+    node = redirect
+    while node.parent is not None and node.type != "redirected_statement":
+        node = node.parent
+    return node
 
 
 def _in_its_folder(text: str, path: str) -> str:

@@ -1329,6 +1329,12 @@ def test_verb_amid_a_line_that_cannot_be_parsed_asks_not(script: str, *, expecte
         ('cat > a/x <<\'E\'\ncd "$(dirname "$0")/../.." && rm -rf dist\nE\nsh a/x', True),
         ('cat > /srv/x <<\'E\'\ncd "$(dirname "$0")" && rm -rf b\nE\nsh /srv/x', True),
         ('cd / && cat > x <<\'E\'\ncd "$(dirname "$0")" && rm -rf b\nE\nsh x', True),
+        ("cat <<'E' > x.sh\ngit reset --hard\nE\nbash x.sh", True),
+        *(("echo 'git reset --hard' > a/x; cd a && sh x", True),),
+        *(
+            ("echo 'git reset --hard' > $PWD/x; sh x", True),
+            ("f=x; echo 'rm -r ~' > $f; sh $f", True),
+        ),
         ("cat > a.md <<'E'\ngit reset --hard\nE\necho ls > x; sh x", False),
         ("cat > x.md <<'E'\ngit reset --hard\nE\nbash x.sh", False),
         *(
