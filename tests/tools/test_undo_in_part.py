@@ -132,6 +132,27 @@ async def test_run_of_which_every_file_changed_is_refused(edits: EditSession) ->
     assert edits.files() == {"a.txt": "mine"}
 
 
+@pytest.mark.parametrize("moved", ["", "src"])
+async def test_folder_that_was_moved_is_named_where_its_files_cannot_be_taken_back(
+    edits: EditSession, moved: str
+) -> None:
+    """It read "somebody changed these files too" after a `mv` of the whole workspace."""
+    edits.run()
+    (edits.root / "src/deep").mkdir(parents=True)
+    (edits.root / "src/deep/a.txt").write_text("one")
+    await edits.write("src/deep/a.txt", "two")
+    folder = edits.root / moved
+    there = folder.rename(edits.root.parent / "there")
+
+    with pytest.raises(
+        AgentCliError, match=rf"a\.txt \({folder} was moved or deleted\); /diff run"
+    ):
+        edits.undo()
+    there.rename(folder)
+
+    assert edits.undo().restored == [edits.root / "src/deep/a.txt"]
+
+
 def made_again(path: Path) -> None:
     path.parent.mkdir()
     path.write_text("mine")

@@ -291,7 +291,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _notes(kept: Mapping[Path, str], journal: Journal, store: Path) -> dict[Path, str]:
-    """Return files that stay with a note, for which the session that changed one is known."""
+    """Return files that stay with a note: the session that changed one, or the folder that went."""
     if not kept:
         return {}
     from agent_cli_tools.snapshots.kept_versions import changed_by  # rare
@@ -299,7 +299,15 @@ def _notes(kept: Mapping[Path, str], journal: Journal, store: Path) -> dict[Path
     authors = dict[str, str]()
     with contextlib.suppress(OSError):
         authors = changed_by([*map(str, kept)], store, session=journal.folder.name)
-    return {path: note or authors.get(str(path), "") for path, note in kept.items()}
+    return {
+        path: note or authors.get(str(path)) or _gone_folder(path) for path, note in kept.items()
+    }
+
+
+def _gone_folder(path: Path) -> str:
+    """Return a note on the folder of *path* that was moved or deleted as a whole, or ""."""
+    gone = [folder for folder in path.parents if not os.path.lexists(folder)]
+    return f"{gone[-1]} was moved or deleted" if gone else ""
 
 
 def _refuse_large(todo: Sequence[ChangeSpan], now: Mapping[Path, str | None]) -> None:
