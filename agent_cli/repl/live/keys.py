@@ -43,6 +43,7 @@ def bind_keys(screen: LiveScreen) -> None:
     bind_queue_keys(keys, screen.queue, screen.draft, queued)
     screen.app.key_bindings = keys
     screen.app.key_processor.after_key_press += screen.insert_answer
+    screen.app.key_processor.after_key_press += screen.await_second_key
 
 
 def _know_shift_enter() -> None:
@@ -324,6 +325,7 @@ def _bind_editing(keys: KeyBindings, screen: LiveScreen) -> None:
     def paste_picture(_event: KeyPressEvent) -> None:
         screen.on_picture_requested()
 
+    @keys.add("c-x", "c-e", filter=~is_searching & ~vi_mode)
     @keys.add("c-g", filter=~is_searching)
     def edit(_event: KeyPressEvent) -> None:
         screen.app.create_background_task(_edit(screen))

@@ -20,6 +20,7 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.input import Input, create_input
+from prompt_toolkit.keys import Keys
 
 from agent_cli.contracts.wording import counted
 from agent_cli.repl.live.agent_rows import AgentRows
@@ -47,8 +48,8 @@ _TWICE_WITHIN_S: Final = 0.8
 # prompt_toolkit waits 1.5 s for keys that may follow Esc.
 _ESCAPE_S: Final = 0.03
 _SEQUENCE_S: Final = 0.1
-# `dd` and `gg` are two keys, possibly with a pause in between.
-_VI_SEQUENCE_S: Final = 1.0
+# `dd`, `gg` and Ctrl-X Ctrl-E are two keys, possibly with a pause in between.
+_TYPED_S: Final = 1.0
 
 
 class LiveScreen:
@@ -114,7 +115,7 @@ class LiveScreen:
             max_render_postpone_time=0,
             style=style_of(lambda: bool(self.paint.begin("dim"))),
         )
-        self.app.ttimeoutlen, self.app.timeoutlen = _ESCAPE_S, _VI_SEQUENCE_S if vi else _SEQUENCE_S
+        self.app.ttimeoutlen, self.app.timeoutlen = _ESCAPE_S, _TYPED_S if vi else _SEQUENCE_S
         self.app.key_processor.before_key_press += self._key_pressed
         self.app.after_render += self._drawn
         self.painter = Painter(self.app, output)
@@ -335,6 +336,13 @@ class LiveScreen:
         self.draft.key_pressed()
         self.asking.key_pressed()
         self.agents.key_pressed()
+
+    def await_second_key(self, _keys: object) -> None:
+        """Wait longer for the second key of two that are typed than for one behind Esc."""
+        begun = self.app.key_processor.key_buffer
+        is_vi = self.app.editing_mode is EditingMode.VI
+        is_typed = is_vi or any(key.key is Keys.ControlX for key in begun)
+        self.app.timeoutlen = _TYPED_S if is_typed else _SEQUENCE_S
 
     def _drawn(self, _app: object) -> None:
         call, self.on_first_draw = self.on_first_draw, _nothing

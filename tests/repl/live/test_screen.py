@@ -371,6 +371,25 @@ async def test_description_of_several_lines_takes_one_row_of_the_menu(tmp_path: 
         assert it.rows == ["you> /", "     /a  one two\\x1b[2J", "     /b  help"]
 
 
+async def test_editor_opens_with_the_keys_of_a_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-X Ctrl-E; nobody types the second key within the tenth of a second that Esc has."""
+    done = tmp_path / "done"
+    monkeypatch.setenv("VISUAL", f"sh -c 'touch {done}; echo edited > \"$0\"'")
+    async with live(tmp_path) as it:
+        it.type("\x18")
+        await it.until(lambda: bool(it.screen.app.key_processor.key_buffer))
+        assert it.screen.app.timeoutlen == 1
+        it.type("\x05")
+        await it.until(done.exists)
+        await it.until(lambda: it.rows[-1] == "you> edited")
+        it.type("!")
+        await it.until(lambda: it.rows[-1] == "you> edited!")
+
+        assert it.screen.app.timeoutlen < 0.5
+
+
 async def test_message_returned_while_the_editor_is_open_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
