@@ -179,13 +179,20 @@ def _number(text: str | None) -> float | None:
     return number if number >= 0 else None
 
 
-def broken_off(what: str, request_id: str | None = None, *, is_sent: bool = True) -> CallFailed:
+def broken_off(
+    what: str,
+    request_id: str | None = None,
+    *,
+    is_sent: bool = True,
+    suspect: str = "the network",
+) -> CallFailed:
     """Return the failure for a broken reply or connection; *what* describes it.
 
-    *is_sent* is False if the server cannot have received the request.
+    *is_sent* is False if the server cannot have received the request; the user is to check
+    *suspect*.
     """
     error = ModelError(
-        f"{what}; check the network and ask again",
+        f"{what}; check {suspect} and ask again",
         request_id=request_id,
         may_have_cost=is_sent,
         trouble="network",

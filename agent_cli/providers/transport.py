@@ -221,7 +221,8 @@ def connection_failure(error: BaseException | None, base_url: str, variable: str
     is_sent = not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
     found = why_unreached(error, base_url)
     if found.may_pass or (found.is_tls and is_sent):
-        return broken_off(found.sentence, is_sent=is_sent)
+        suspect = "the proxy (HTTPS_PROXY, NO_PROXY)" if found.is_proxied else "the network"
+        return broken_off(found.sentence, is_sent=is_sent, suspect=suspect)
     sentence = f"{found.sentence}; {found.advice or f'check {variable}, and a proxy in between'}"
     return CallFailed(ModelError(sentence, trouble="network"), retryable=False)
 

@@ -216,12 +216,14 @@ class Unreached:
         advice: What to check, or "".
         may_pass: Another try can help.
         is_tls: The connection failed in TLS, not over the certificate.
+        is_proxied: A proxy is on the way, which is named in the sentence.
     """
 
     sentence: str
     advice: str = ""
     may_pass: bool = False
     is_tls: bool = False
+    is_proxied: bool = False
 
     @property
     def line(self) -> str:
@@ -233,8 +235,10 @@ def why_unreached(error: BaseException | None, url: str) -> Unreached:
     """Return why a request to the server at *url* failed with *error*, before an answer."""
     if isinstance(error, HttpSettingsError):
         return Unreached(str(error))
+    way = _through(url)
     if isinstance(error, httpx2.TimeoutException):
-        return Unreached(f"no answer from {url}{_through(url)} in time", may_pass=True)
+        sentence = f"no answer from {url}{way} in time"
+        return Unreached(sentence, may_pass=True, is_proxied=bool(way))
     why = _reason(error)
     if isinstance(why, ssl.SSLCertVerificationError):
         return Unreached(
@@ -246,7 +250,8 @@ def why_unreached(error: BaseException | None, url: str) -> Unreached:
         # Else the other side speaks no TLS, or no version or cipher of ours: waiting is useless.
         is_broken = isinstance(why, ssl.SSLEOFError) or bool(_BROKE_OFF.search(fault))
         return Unreached(f"no TLS connection to {url} ({fault})", may_pass=is_broken, is_tls=True)
-    return Unreached(f"cannot reach {url}{_through(url)} ({reason_of(error)})", may_pass=True)
+    sentence = f"cannot reach {url}{way} ({reason_of(error)})"
+    return Unreached(sentence, may_pass=True, is_proxied=bool(way))
 
 
 def why_unanswered(error: BaseException, url: str) -> Unreached:

@@ -140,6 +140,8 @@ def test_connection_failure_names_the_proxy_without_its_password(
     late = connection_failure(httpx2.ConnectTimeout(""), "https://x", VARIABLE)
 
     assert refused.reason == f"cannot reach https://x{way} (gone)"
+    suspect = "the proxy (HTTPS_PROXY, NO_PROXY)" if way else "the network"
+    assert str(refused) == f"{refused.reason}; check {suspect} and ask again"
     assert late.reason == f"no answer from https://x{way} in time"
 
 
