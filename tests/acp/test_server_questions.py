@@ -115,6 +115,15 @@ async def test_url_request_of_a_server_is_shown_if_the_client_supports_urls() ->
     assert client.questions[0]["url"] == "https://pay.example/1"
 
 
+async def test_url_request_that_the_user_refuses_is_reported_to_the_server() -> None:
+    """A server must not think that the user has paid."""
+    forms = ({"action": "decline"}, {"action": "cancel"}, {"action": "sure"})
+
+    results = await results_of("ask_to_visit", capabilities=ALL, forms=forms)
+
+    assert results == ["decline", "cancel", "cancel"]
+
+
 async def test_questions_of_a_server_are_declined_if_the_client_has_no_forms() -> None:
     calls = [reply(tool_use(f"mcp__full__{tool}", {})) for tool in ("ask", "ask_to_visit")]
     async with opened(*calls, reply("ok"), capabilities=None) as (api, client, id):
