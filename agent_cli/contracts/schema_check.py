@@ -97,7 +97,11 @@ def require_valid_schema(schema: Mapping[str, Json]) -> None:
 @lru_cache
 def _checker_of(base: type[Validator]) -> type[Validator]:
     """Return a validator class like *base* that counts steps and skips the unchecked keywords."""
-    checks: dict[str, Check] = {name: _counted(name, check) for name, check in _keywords(base)}
+    faster = {"enum": _comparing_equals, "type": _without_repeats}
+    checks: dict[str, Check] = {
+        name: _counted(name, faster[name](check) if name in faster else check)
+        for name, check in _keywords(base)
+    }
     checks |= {name: _followed(checks[name]) for name in _REFERENCES if name in checks}
     checks |= dict.fromkeys(_NOT_CHECKED, _no_check)
     if "additionalProperties" in checks:
@@ -146,6 +150,28 @@ def _followed(check: Check) -> Check:
             inside.discard(here)
 
     return followed
+
+
+def _comparing_equals(check: Check) -> Check:
+    def compared(
+        validator: Any, value: Any, instance: Any, schema: Any
+    ) -> Iterator[ValidationError]:
+        # Python compares 20 times as fast as jsonschema, but takes True for 1.
+        equals = [each for each in value if each == instance]
+        if any(True for _ in check(validator, equals, instance, schema) or ()):
+            yield ValidationError(f"{instance!r} is not one of {value!r}")
+
+    return compared
+
+
+def _without_repeats(check: Check) -> Check:
+    def unrepeated(
+        validator: Any, value: Any, instance: Any, schema: Any
+    ) -> Iterable[ValidationError] | None:
+        is_named = is_array(value) and all(isinstance(each, str) for each in value)
+        return check(validator, [*dict.fromkeys(value)] if is_named else value, instance, schema)
+
+    return unrepeated
 
 
 def _no_check(_validator: Any, _value: Any, _instance: Any, _schema: Any) -> None:

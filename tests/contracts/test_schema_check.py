@@ -4,6 +4,7 @@ import pytest
 
 from agent_cli.contracts.schema_check import UncheckableSchema, schema_faults
 from agent_cli.contracts.timeline import Json
+from tests.tables import each_row
 
 
 def test_each_fault_names_its_path() -> None:
@@ -54,6 +55,29 @@ def test_step_that_takes_long_counts_as_several() -> None:
     for schema, items in checks:
         with pytest.raises(UncheckableSchema, match="too many alternatives"):
             schema_faults(schema, items)
+
+
+@each_row(
+    ("schema", "value", "faults"),
+    [
+        ({"enum": [1, {"a": [1]}]}, 1.0, []),
+        ({"enum": [1, {"a": [1]}]}, {"a": [1]}, []),
+        ({"enum": [1, {"a": [1]}]}, True, ["input: True is not one of [1, {'a': [1]}]"]),
+        (
+            {"enum": [{"a": [1]}]},
+            {"a": [True]},
+            ["input: {'a': [True]} is not one of [{'a': [1]}]"],
+        ),
+        ({"enum": [{"a": 1}, {"a": True}]}, {"a": True}, []),
+        ({"type": ["string", "string", "null"]}, None, []),
+        ({"type": ["string", "string", "null"]}, 7, ["input: 7 is not of type 'string', 'null'"]),
+    ],
+)
+def test_one_of_several_values_or_types_is_accepted(
+    schema: dict[str, Json], value: Json, faults: list[str]
+) -> None:
+    """JSON keeps true from 1; Python, which compares fast, does not."""
+    assert schema_faults(schema, value) == faults
 
 
 def test_items_are_not_compared_with_each_other() -> None:
