@@ -19,7 +19,9 @@ _DATABASES: Final = frozenset(
         *("mysqlsh", "cypher-shell", "arangosh", "impala-shell"),
     }
 )
+# Only at the characters that one begins with are they tried: several times as fast in a long text.
 DATA_LOSS: Final = late_pattern(
+    r"(?=[drpautf.])(?:"
     r"\bdrop\s+(?:table|database|schema|view|index|collection|user|role|column|keyspace|owned"
     r"|materialized|sequence|function|type|extension|tablespace|trigger|measurement|graph"
     r"|constraint|primary|foreign|partition|procedure|policy|publication|subscription|shard)\b"
@@ -29,7 +31,7 @@ DATA_LOSS: Final = late_pattern(
     r"|\btruncate\b(?!\s*\()|\bdelete\s+(?>(?:(?:low_priority|quick|ignore)\s+)*)"
     r"(?:[\w$`]+(?>(?:\.[\w$`*]+)*)(?>(?:\s*,\s*[\w$`]+(?>(?:\.[\w$`*]+)*))*)\s+)?from\b"
     r"|\bflush(?:all|db)\b|dropDatabase"
-    r"|\._?(?:drop|remove)\s*\(|delete(?:Many|One)|findOneAndDelete|redis\.call\(.(?:del|unlink|flush)",
+    r"|\._?(?:drop|remove)\s*\(|delete(?:Many|One)|findOneAndDelete|redis\.call\(.(?:del|unlink|flush))",
     re.IGNORECASE,
 )
 # Of SQL; one that is never closed reaches to the end. What MySQL executes of them is not here.

@@ -90,7 +90,7 @@ _CLEAN_TRIES = late_pattern(r"-[dfiqxX]*n[dfiqxXn]*|--dry-run")
 _CLEAN_VALUE = late_pattern(r"-\w*e|--exclude")
 _CLEAN_FLAGS = late_pattern(r"-[dfqxX]+|--(?:force|quiet)?")
 # It changes the folder of `cd x`, or of git.
-_MOVES = late_pattern(r"CDPATH|GIT_WORK_TREE|core\.worktree", re.IGNORECASE)
+_MOVES = late_pattern(r"cdpath|git_work_tree|core\.worktree")  # of the casefolded script
 _NO_NAME = late_pattern(r"^[-:]|[*?\[\\]")
 _PUSH_TRIES = late_pattern(r"-[qvfdu]*n[qvfdu]*|--dry-run")
 _PUSH_VALUE = late_pattern(r"-\w*o|--(?:push-o|rec|exe|rep).*")
@@ -110,7 +110,7 @@ def destructions(readings: Iterable[Reading], root: PurePath, script: str = "") 
         seen.remove(made)
     commands = [*dict.fromkeys(_named(seen))]
     by_link = leads_out(commands, root)
-    moved = by_link or bool(_MOVES.search(script)) or is_elsewhere(commands, root)
+    moved = by_link or bool(_MOVES.search(script.casefold())) or is_elsewhere(commands, root)
     if not moved:
         searches = (("find", *words) for name, words in commands if name in FINDS)
         chosen = dict(chain.from_iterable(removals(each, root) for each in searches))

@@ -229,7 +229,7 @@ def _behind_cd(script: str, reach: Reach) -> Reach:
 
     Only if each command with a `..` surely runs there.
     """
-    found = _CHANGES_FOLDER.fullmatch(script)
+    found = "cd" in script and _CHANGES_FOLDER.fullmatch(script)
     if not found or MAY_RUN_ELSEWHERE.search(script) or ".." in found[1] + found[2]:
         return reach
     # What is not written plainly may be another `cd`, or none.

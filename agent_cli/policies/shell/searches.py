@@ -64,7 +64,7 @@ _NOT: Final = frozenset({"!", "-not"})
 _MARKS: Final = frozenset({"(", ")", "!", ",", ";"})
 _FIRST: Final = late_pattern(r"-[HLPD-]|-O\d*")
 _FOLLOWS: Final = frozenset({"-H", "-L", "-follow"})
-_XARGS: Final = late_pattern(r"\bxargs\b")
+_XARGS: Final = late_pattern(r"xargs\b(?<!\wxargs)")  # with the literal first: found at once
 _FEEDS: Final = late_pattern(
     r"(?:^|[;&|(){}\n]|\b(?:do|then|else))\s*g?find\s(?:[^|;&<>`()\n]|\\[();])*"
     r"(?:2>\s*/dev/null\s*)?\|\s*xargs\s+"

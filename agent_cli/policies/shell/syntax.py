@@ -25,7 +25,7 @@ TOO_LONG: Final = "runs commands that are nested too deep, or are too long, to b
 _CHARS_MAX: Final = 128_000
 _NODES_MAX: Final = 12_500
 _PARSED_AT_ONCE: Final = 4_000  # bytes, which take an eighth of a second at most
-_PARSING_MAX_S: Final = 0.25
+_PARSING_MAX_S: Final = 0.125  # six times as long as a tree of _NODES_MAX takes without errors
 # Stands for it: everything that understands only what parses rejects it.
 _UNPARSABLE: Final = "("
 _HEREDOCS_NESTED_MAX: Final = 8  # the innermost backquote has 255 backslashes
@@ -34,7 +34,7 @@ _BACKQUOTED: Final = late_pattern(rb"\\.|`(?P<script>(?:[^`\\]|\\.)*)`", re.DOTA
 _ESCAPED: Final = late_pattern(rb"\\([$`\\])")
 _INNER_BACKQUOTE: Final = late_pattern(rb"`(?:[^`\\]|\\.)*`.", re.DOTALL)
 _NO_MARK: Final = late_pattern(r"\$|.*\\\s", re.DOTALL)
-_NO_WORD: Final = late_pattern(r"#|(?:[^\\]|\\.)*\n", re.DOTALL)
+_NO_WORD: Final = late_pattern(r"(?:[^\\]|\\.)*\n", re.DOTALL)
 _UNUSUAL: Final = late_pattern(r"[^ \n\t!-~]")
 _GAP: Final = late_pattern(r"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
 
@@ -78,7 +78,7 @@ def _tree(text: bytes) -> "Node | None":
 
 
 def _is_parsed_soon(text: bytes) -> bool:
-    """Return whether the parser needs less than a quarter of a second for a tree not too large.
+    """Return whether the parser needs less than an eighth of a second for a tree not too large.
 
     Its way out of some errors, as a `;` at the beginning of each line, takes quadratic time. Only
     a parse of pieces can be stopped, and the nodes of its tree are slow.
@@ -177,7 +177,8 @@ def is_misread(node: "Node") -> bool:
     if node.type == "command_substitution":
         return _INNER_BACKQUOTE.match(node.text or b"") is not None
     if node.type == "word":
-        return bool(_NO_WORD.match(source(node)))
+        word = source(node)
+        return word.startswith("#") or ("\n" in word and bool(_NO_WORD.match(word)))
     if node.type == "heredoc_start":
         return bool(_NO_MARK.match(source(node)))
     if node.type != "command":
