@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from agent_cli.sandbox.git_config import folders_for_every_repository
 from agent_cli.sandbox.git_folders import GitFolders, GitSearch, users_configuration
@@ -126,8 +126,9 @@ def executed_inside(roots: Sequence[Path]) -> tuple[Path, ...]:
     These are our installation, the folders that Python imports from first, and the folders on PATH,
     each of a virtual environment as a whole; and each link on the way to one of them.
     """
-    named = (*installed_inside(roots), *_imported(roots), *_imported_first(), *_on_path())
-    inside = unique(path for each in named for path in _inside(each, roots))
+    ways: _Ways = {}
+    named = (*installed_inside(roots), *_imported(roots, ways), *_imported_first(), *_on_path())
+    inside = unique(path for each in named for path in _inside(each, roots, ways))
     return tuple(outermost(inside))
 
 
@@ -140,8 +141,9 @@ def linked_from_home(roots: Sequence[Path]) -> Mapping[Path, Path]:
     directory.
     """
     found: dict[Path, Path] = {}
+    ways: _Ways = {}
     for named in _settings_at_home():
-        for path in _inside(named, roots):
+        for path in _inside(named, roots, ways):
             found.setdefault(path, named)
     return {path: found[path] for path in outermost(tuple(found))}
 
@@ -172,13 +174,38 @@ def _changed_ns(folder: Path) -> int:
         return 0
 
 
-def _inside(named: Path, roots: Sequence[Path]) -> Iterator[Path]:
+_Ways: TypeAlias = dict[str, tuple[str, tuple[str, ...]]]
+"""Where paths lie, and the links on the way to each; most of them share their folders."""
+
+
+def _inside(named: Path, roots: Sequence[Path], ways: _Ways) -> Iterator[Path]:
     """Yield where *named* lies, and each link on the way to it, if that is below *roots*."""
-    for path in (*_links_on_the_way(named), real_path(named)):
-        is_below = any(path != root and path.is_relative_to(root) for root in roots)
+    lies, links = _way(str(named), ways)
+    for each in (*links, lies):
+        path = Path(each)
         # A workspace inside of a virtual environment can still be worked in.
-        if is_below and not any(root.is_relative_to(path) for root in roots):
+        if _is_below(each, roots) and not any(root.is_relative_to(path) for root in roots):
             yield path
+
+
+def _is_below(path: str, roots: Sequence[Path]) -> bool:
+    return path != "/" and any(path.startswith(f"{root}/".replace("//", "/")) for root in roots)
+
+
+def _way(path: str, ways: _Ways) -> tuple[str, tuple[str, ...]]:
+    """Return where *path* lies, and each link on the way to it, by the real folder it lies in."""
+    if path not in ways:
+        folder, name = os.path.split(path)
+        if not name or name == "..":
+            ways[path] = os.path.realpath(path), _way(folder, ways)[1] if name else ()
+        else:
+            lies, links = _way(folder, ways)
+            here = os.path.join(lies, name)  # noqa: PTH118 - for speed: each edit asks
+            if os.path.islink(here):  # noqa: PTH114 - Path's raises in a folder of another user
+                ways[path] = os.path.realpath(path), (here, *links)
+            else:
+                ways[path] = here, links
+    return ways[path]
 
 
 _SETTINGS_FOLDERS: Final = (".local/bin", "bin", ".ssh", ".vim", ".emacs.d", ".gemini", ".cursor")
@@ -249,11 +276,12 @@ def note_imports() -> None:
     _MODULES.look()
 
 
-def _imported(roots: Sequence[Path]) -> Iterator[Path]:
+def _imported(roots: Sequence[Path], ways: _Ways) -> Iterator[Path]:
     """Yield the packages and modules that are imported: ours, the plugins', and their libraries."""
     note_imports()
     for holder, names in [*_MODULES.names.items()]:
-        if any(map(real_path(Path(holder)).is_relative_to, roots)):
+        lies = _way(holder, ways)[0]
+        if _is_below(lies, roots) or any(lies == str(root) for root in roots):
             yield from (Path(holder, name) for name in sorted(names))
 
 
@@ -272,10 +300,3 @@ def _on_path() -> Iterator[Path]:
         folder = Path(name)
         if folder.is_absolute():
             yield folder.parent if exists(folder.parent / _VENV_MARK) else folder
-
-
-def _links_on_the_way(path: Path) -> Iterator[Path]:
-    """Yield each link in *path*, by the real folder it lies in."""
-    for each in (path, *path.parents):
-        if os.path.islink(each):  # noqa: PTH114 - Path's raises in a folder of another user
-            yield real_path(each.parent) / each.name
