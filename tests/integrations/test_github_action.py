@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import threading
@@ -15,7 +16,8 @@ import jsonschema
 import pytest
 import yaml
 
-from tests.e2e.program import KEY, environment
+from tests.e2e.program import AGENT_CLI, KEY, environment
+from tests.forked import arguments_of
 from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
 
 ACTION = Path(__file__).parents[2] / "integrations" / "github-action"
@@ -138,7 +140,16 @@ def run(api: FakeMessagesApi | None, **variables: str) -> tuple[int, str, str]:
     }
     output = Path("output.txt")
     output.write_text("")
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    # The program, as a fork: its imports take most of the time of a step.
+    program = Path("bin/agent-cli").absolute()
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(
+        f'#!/bin/sh\nexec {shlex.join([sys.executable, *arguments_of(AGENT_CLI)])} "$@"'
+    )
+    program.chmod(0o755)
+    path = os.pathsep.join(
+        [str(program.parent), str(Path(sys.executable).parent), os.environ["PATH"]]
+    )
     given = {
         **environment(api, {}),
         **step,

@@ -34,7 +34,7 @@ def listed(found: Contents) -> dict[str, list[Path]]:
 
 def change(root: Path, chance: random.Random) -> None:
     """Make one change anywhere below *root*: create, delete, move or replace."""
-    folders = [root, *(path for path in root.rglob("*") if path.is_dir() and not path.is_symlink())]
+    folders = [Path(folder) for folder, _, _ in os.walk(root)]
     at = chance.choice(folders) / chance.choice(_NAMES)
     other = chance.choice(folders) / chance.choice(_NAMES)
     try:

@@ -718,8 +718,8 @@ def test_hostile_cursor_moves_cost_little(piece: str) -> None:
     """Neither rows nor columns grow beyond what was printed, and time grows with it."""
     began = time.process_time()
 
-    assert len(settled(piece * 40_000)) < 2_000_000
-    assert time.process_time() - began < 20
+    assert len(settled(piece * 10_000)) < 500_000
+    assert time.process_time() - began < 1.25
 
 
 @each_row("piece", ["a", ".", "/", "a/", ":1:1", "x.py:1:1: ", "(1)", "' -> '"])

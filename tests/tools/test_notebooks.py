@@ -139,7 +139,7 @@ async def test_image_of_many_bytes_is_shrunk_and_shown_beside_others(tools: Tool
     picture = pytest.importorskip("PIL.Image")
     file = BytesIO()
     noise = randbytes(1_300 * 1_200 * 3)
-    picture.frombytes("RGB", (1_300, 1_200), noise).save(file, "PNG")
+    picture.frombytes("RGB", (1_300, 1_200), noise).save(file, "PNG", compress_level=0)
     large = base64.b64encode(file.getvalue()).decode()
     assert len(large) > IMAGES_BYTES_MAX
     figures: list[Json] = [display(image_png=large), display(image_png=IMAGE)]
