@@ -54,8 +54,8 @@ _DEVICE = r"/dev/(?:(?:sd|hd|vd|xvd|nvme|mmcblk|r?disk|md)\w+|mapper/\S+)"
 _IS_DEVICE = late_pattern(_DEVICE)
 _WRITES_DEVICE = late_pattern(rf">\|?\s*{_DEVICE}")
 _EVERY_NAME_HERE = late_pattern(r"(?:\./)?(?:\*\*?/)*\*+(?:\.\*)?")
-# The root, a folder in it, the home directory, or the folder around.
-_LARGE_TREE = late_pattern(r"/+(?:[\w.-]+|\*)?/*|~[\w-]*/?|\$\{?HOME\}?/?|(?:\.\./?)+")
+# The root, a folder of the system in it, a home directory, or the folder around.
+_LARGE_TREE = late_pattern(r"/+(?:\*|(?:s?bin|etc|home|lib|root|usr|var)/*)?|~[\w-]*/?|(?:\.\./?)+")
 _UNLINKS = frozenset({"rm", "unlink", "shred"})
 _COPIES = frozenset({"cp", "mv", "tee", "install"})
 # An argument that makes a git command behind it irreversible.

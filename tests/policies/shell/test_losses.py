@@ -917,7 +917,12 @@ def test_deleting_in_the_sandboxs_own_tmp_is_left_to_the_rules(
         *(("npx rimraf '*'", True), ("del-cli '**/*'", True), ("npx rimraf 'dist/*'", False)),
         *(("init 0", True), ("telinit 6", True), ("npm init 0", False)),
         *(("chown -R me /", True), ("sudo chmod -R 777 /usr", True), ("chgrp -R a ~", True)),
-        *(("chmod -R 755 .", False), ("chown -R me build", False), ("chmod 755 /usr/x", False)),
+        *(
+            ("chmod -R 755 .", False),
+            ("chown -R me build", False),
+            ("chmod 755 /usr/x", False),
+            ("chown -R me /workspace", False),
+        ),
         ("emacs --batch --eval '(delete-directory \"/srv\" t)'", True),
         *(("python3 -c \"import shutil; shutil.rmtree('.')\"", True),),
         *(
