@@ -1,5 +1,6 @@
 """Tools that the API runs itself: declared, loaded later, refused, and kept in the history."""
 
+import json
 import re
 from dataclasses import replace
 from typing import Any
@@ -262,6 +263,13 @@ def test_server_without_them_gets_only_the_tools_that_work_here(
 
     assert [tool["name"] for tool in tools] == left
     assert "input_schema" in tools[-1]
+
+
+def test_search_that_was_allowed_elsewhere_leaves_no_reference_where_there_is_none() -> None:
+    """A session that continues with a server without references, and without the tool."""
+    sent = parameters(request(*ASKED, tools=(READ,)), compat=True)
+
+    assert "tool_reference" not in json.dumps(sent)
 
 
 def test_unknown_model_gets_no_tool_of_the_server() -> None:
