@@ -5,15 +5,27 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
+from agent_cli.contracts.authors import NOTICE
 from agent_cli.contracts.errors import ModelError
-from agent_cli.contracts.messages import AssistantMessage, ToolResultMessage, UserMessage
+from agent_cli.contracts.found_tools import CALL_FOUND, reference_to, reference_to_hosted
+from agent_cli.contracts.messages import (
+    AssistantMessage,
+    LlmMessage,
+    SignedSummary,
+    ToolResultMessage,
+    UserMessage,
+)
 from agent_cli.contracts.provider import Model, ThinkingLevel
-from agent_cli.contracts.timeline import Json, text_block
+from agent_cli.contracts.timeline import Block, Json, text_block
 from agent_cli.contracts.tooling import ToolSpec
 from agent_cli.providers.anthropic.betas import TASK_BUDGETS, THINKING_BINDING
 from agent_cli.providers.anthropic.models import model_by_id, model_table, thinking_parameters
-from tests.messages_api import Answer, FakeMessagesApi, ReceivedRequest, error, reply
+from agent_cli.providers.anthropic.wire import parameters
+from agent_cli.providers.anthropic.wire_parts import Translated
+from tests.messages_api import Answer, FakeMessagesApi, ReceivedRequest, error, reply, search
 from tests.providers.asking import asker, request
 
 CALL: dict[str, Json] = {"type": "tool_use", "id": "t1", "name": "read", "input": {"path": "a"}}
@@ -238,3 +250,121 @@ async def test_task_budget_is_sent_to_models_that_support_task_budgets() -> None
     assert TASK_BUDGETS.header in with_effort.headers["anthropic-beta"]
     assert "output_config" not in too_small.body
     assert "output_config" not in without.body
+
+
+_IMAGE: Block = {
+    "type": "image",
+    "source": {"type": "base64", "media_type": "image/png", "data": "QUJD"},
+}
+_SIGNED: Block = {
+    "type": "compaction",
+    "tool_changes": [{"type": "tool_addition", "tool": {"name": "x"}}],
+}
+_LATE = ToolSpec("mcp__s__late", "", {"type": "object"}, is_deferred=True)
+
+
+def _replies(*blocks: Block, stop_reason: str = "end_turn") -> AssistantMessage:
+    return AssistantMessage(blocks, stop_reason)
+
+
+def _results(*blocks: Block, call_id: str = "t1", is_error: bool = False) -> ToolResultMessage:
+    return ToolResultMessage(call_id, "read", blocks, is_error=is_error)
+
+
+_USUAL_MESSAGES: list[LlmMessage] = [
+    _replies(text_block("I look."), CALL, stop_reason="tool_use"),
+    _replies(CALL, CALL, stop_reason="tool_use"),
+    _results(text_block("one line")),
+    _results(text_block("another")),
+    UserMessage.of("hi"),
+]
+_UNUSUAL_MESSAGES: list[LlmMessage] = [
+    UserMessage((text_block("harder"),), effort="high"),
+    UserMessage((text_block("lighter"),), effort=""),
+    UserMessage.of("[plan mode is on]", author=NOTICE),
+    UserMessage.of("look", [_IMAGE]),
+    UserMessage.of("More tools:", [reference_to(_LATE)], author="mcp"),
+    UserMessage.of("   "),
+    UserMessage((text_block("The notes."),), signed=SignedSummary("claude-sonnet-5-5", _SIGNED)),
+    _replies(text_block("")),
+    _replies(text_block("half"), stop_reason="aborted"),
+    _replies(text_block("wait "), stop_reason="pause_turn"),
+    _replies({"type": "thinking", "thinking": "Hm"}),
+    _replies(text_block("a"), {"type": "fallback", "model": "x"}, text_block("b")),
+    _replies(*search("python", ("News", "https://docs.python.org"))),
+    _replies({**CALL, "id": "no id!", "name": "no name!"}, stop_reason="tool_use"),
+    _results(text_block("x"), call_id="no id!"),
+    _results(_IMAGE, is_error=True),
+    _results(reference_to(_LATE)),
+    _results(reference_to_hosted("web_search")),
+]
+_USE, _RESULT, _USER = _USUAL_MESSAGES[0], _USUAL_MESSAGES[2], _USUAL_MESSAGES[4]
+_HARDER, _SUMMARY, _UNDECLARED = _UNUSUAL_MESSAGES[0], _UNUSUAL_MESSAGES[6], _UNUSUAL_MESSAGES[13]
+_ROUND = [_USE, _RESULT]
+_FOUND = _results(reference_to(_LATE))
+_histories = st.lists(
+    st.one_of(
+        st.sampled_from(_USUAL_MESSAGES),
+        st.sampled_from(_USUAL_MESSAGES),
+        st.sampled_from([*_USUAL_MESSAGES, *_UNUSUAL_MESSAGES]),
+    ),
+    min_size=1,
+    max_size=14,
+)
+_tools = st.sampled_from([(), (READ,), (READ, _LATE, ToolSpec(CALL_FOUND, "", {"type": "object"}))])
+
+
+@settings(deadline=None, derandomize=True, max_examples=300)
+@given(
+    one=_histories,
+    other=_histories,
+    steps=st.lists(st.tuples(st.integers(1, 14), _tools, st.sampled_from([None, "low", "high"]))),
+    compat=st.booleans(),
+)
+@example(
+    one=[_HARDER, *_ROUND, *_ROUND, _HARDER, *_ROUND, *_ROUND], other=[], steps=[], compat=False
+)
+@example(one=[_USER, *_ROUND, *_ROUND, _SUMMARY, *_ROUND], other=[], steps=[], compat=False)
+@example(
+    one=[_USER, _UNDECLARED, _RESULT, *_ROUND, _USE, _FOUND, *_ROUND],
+    other=[],
+    steps=[],
+    compat=True,
+)
+@example(
+    one=[_USER, *_ROUND, *_ROUND], other=[_USER, _USER, *_ROUND, *_ROUND], steps=[], compat=False
+)
+def test_beginning_that_was_sent_before_changes_no_request(
+    one: list[LlmMessage],
+    other: list[LlmMessage],
+    steps: list[tuple[int, tuple[ToolSpec, ...], ThinkingLevel | None]],
+    *,
+    compat: bool,
+) -> None:
+    """What was made of earlier messages is made once; two conversations grow, and are rewound."""
+    translated = Translated()
+    growing = [(count, (READ,), None) for count in range(1, len(one) + 1)]
+    for at, (count, tools, level) in enumerate([*growing, *steps]):
+        history = other if other and at % 4 == 3 else one
+        asked = request(*history[:count], tools=tools, thinking_level=level)
+        asked = replace(asked, model=model_by_id("claude-opus-5-5")) if at % 7 == 5 else asked
+
+        kept = parameters(asked, compat=compat, translated=translated)
+
+        assert kept == parameters(asked, compat=compat)
+
+
+def test_message_that_was_sent_before_is_the_same_object() -> None:
+    """The property test above compares nothing unless messages are kept."""
+    translated = Translated()
+    history: list[LlmMessage] = [UserMessage.of("hi")]
+    sent_before: list[Json] = []
+    for _ in range(4):
+        history += _USUAL_MESSAGES[:1] + _USUAL_MESSAGES[2:3]
+
+        messages = parameters(request(*history), compat=False, translated=translated)["messages"]
+
+        assert isinstance(messages, list)
+        kept = sent_before[:-3]  # all but two with a cache marker, and the end
+        assert [a is b for a, b in zip(kept, messages, strict=False)] == [True] * len(kept)
+        sent_before = messages

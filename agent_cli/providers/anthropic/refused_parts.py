@@ -24,7 +24,7 @@ from agent_cli.providers.anthropic.sent_images import (
     with_notes,
 )
 from agent_cli.providers.anthropic.wire import parameters
-from agent_cli.providers.anthropic.wire_parts import messages_of
+from agent_cli.providers.anthropic.wire_parts import Translated, messages_of
 from agent_cli.providers.failures import CallFailed, rejects_size, rejects_thinking
 from agent_cli.providers.found_tools import without_references
 from agent_cli.providers.hosted_history import as_text, is_hosted
@@ -67,6 +67,7 @@ class RefusedParts:
         self._media: set[str] = set()
         self._tools: set[str] = set()
         self._image_chars_max = REQUEST_CHARS_MAX
+        self._translated = Translated()
 
     def parameters(self, request: ModelRequest) -> dict[str, Json]:
         """Return the arguments for *request*, as `wire.parameters`, without the refused parts."""
@@ -77,6 +78,7 @@ class RefusedParts:
             platform=where.platform,
             image_chars_max=self._image_chars_max,
             refused=self._betas,
+            translated=self._translated,
         )
         for name in tuple(self._fields):
             sent.pop(name, None)

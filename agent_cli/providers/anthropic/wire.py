@@ -4,7 +4,7 @@ All fields are in a fixed order, so that an appended turn changes no earlier byt
 signed thinking depend on it.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from agent_cli.contracts.found_tools import CALL_FOUND
@@ -13,8 +13,7 @@ from agent_cli.contracts.messages import LlmMessage
 from agent_cli.contracts.provider import ModelRequest
 from agent_cli.contracts.timeline import Block, Json
 from agent_cli.contracts.tooling import ToolSpec
-from agent_cli.core.api_messages import to_api
-from agent_cli.providers.anthropic.accepted_history import accepted, has_fallback
+from agent_cli.providers.anthropic.accepted_history import has_fallback
 from agent_cli.providers.anthropic.betas import (
     BETAS,
     CACHE_DIAGNOSTICS,
@@ -23,34 +22,28 @@ from agent_cli.providers.anthropic.betas import (
     MESSAGE_EFFORT,
     OUTPUT_FORMAT,
     SERVER_FALLBACK,
-    SYSTEM_MESSAGES,
     TASK_BUDGETS,
     THINKING_BINDING,
     TOOL_CHANGES,
-    TOOL_REFERENCES,
     Beta,
     usable,
 )
-from agent_cli.providers.anthropic.hosted_tools import hosted_request
-from agent_cli.providers.anthropic.models import thinking_parameters, with_known_facts
+from agent_cli.providers.anthropic.models import thinking_parameters
 from agent_cli.providers.anthropic.platforms import ANTHROPIC, Platform
 from agent_cli.providers.anthropic.sent_images import (
-    holds_media,
     number_max,
     without_documents,
     without_large_among_many,
     without_oldest,
 )
 from agent_cli.providers.anthropic.wire_parts import (
+    MadeMessages,
+    MessageForm,
+    Translated,
     has_signed_summary,
     states_effort,
-    with_effort_marks,
-    with_notice_marks,
-    with_signed_summary,
-    with_system_messages,
     without_instructions,
 )
-from agent_cli.providers.found_tools import with_found
 
 TASK_BUDGET_MIN: Final = 20_000
 HOUR: Json = {"type": "ephemeral", "ttl": "1h"}
@@ -74,6 +67,7 @@ def parameters(
     platform: Platform = ANTHROPIC,
     image_chars_max: int = REQUEST_CHARS_MAX,
     refused: Collection[Beta] = (),
+    translated: Translated | None = None,
 ) -> dict[str, Json]:
     """Return the arguments of `client.beta.messages.create` for *request*, except `stream`.
 
@@ -83,6 +77,7 @@ def parameters(
         platform: The platform that serves the model; decides its id, and which features are sent.
         image_chars_max: Characters that images and documents together may have.
         refused: Beta features that the server has refused.
+        translated: Keeps the messages for the next request with the same beginning.
 
     Raises:
         ModelError: The model does not support the request.
@@ -92,21 +87,18 @@ def parameters(
     if COMPACTION in betas:
         request, summary = without_instructions(request)
     thinking = thinking_parameters(request, compat=compat)
-    effort_in_messages = MESSAGE_EFFORT in betas and _leave_effort_to_messages(
-        thinking, request.messages
-    )
-    messages, tools = _conversation(
-        request, betas, compat=compat, effort_in_messages=effort_in_messages
-    )
+    efforts = MESSAGE_EFFORT in betas and _leave_effort_to_messages(thinking, request.messages)
+    form = MessageForm(model=request.model, betas=betas, compat=compat, has_efforts=efforts)
+    made = (translated or Translated()).made(request, form)
     number = number_max(request.model.context_window)
-    messages = _with_fitting_images(messages, image_chars_max, number, compat=compat)
+    messages = _with_fitting_images(made, image_chars_max, number, compat=compat)
     automatic = platform.has_automatic_caching
     is_cached = not (compat or request.stands_alone)
     sent: dict[str, Json] = {
         "model": platform.model_id(request.model.id),
         "max_tokens": min(request.max_tokens, request.model.max_output_tokens),
         "messages": [*_with_markers(messages, automatic=automatic)] if is_cached else [*messages],
-        **_fixed_part(request.system, tools, marked=not compat),
+        **_fixed_part(request.system, made.tools, marked=not compat),
         **thinking,
     }
     if automatic and is_cached:
@@ -118,9 +110,9 @@ def parameters(
         TASK_BUDGETS: TASK_BUDGETS in betas and _set_budget(sent, request.task_budget),
         SERVER_FALLBACK: SERVER_FALLBACK in betas and _name_fallbacks(sent, request, platform),
         CACHE_DIAGNOSTICS: CACHE_DIAGNOSTICS in betas and _ask_for_diagnosis(sent, request),
-        INLINE_TOOLS: INLINE_TOOLS in betas and _may_gain_tools(messages, request.tools),
-        TOOL_CHANGES: any(map(_changes_tools, messages)),
-        MESSAGE_EFFORT: effort_in_messages,
+        INLINE_TOOLS: INLINE_TOOLS in betas and _may_gain_tools(made, request.tools),
+        TOOL_CHANGES: made.changes_tools,
+        MESSAGE_EFFORT: efforts,
         COMPACTION: COMPACTION in betas and (bool(summary) or has_signed_summary(request)),
         OUTPUT_FORMAT: OUTPUT_FORMAT in betas and _set_format(sent, request),
     }
@@ -145,37 +137,14 @@ def _options(request: ModelRequest, *, compat: bool) -> dict[str, Json]:
     return options
 
 
-def _conversation(
-    request: ModelRequest, betas: Collection[Beta], *, compat: bool, effort_in_messages: bool
-) -> tuple[list[Block], list[Block]]:
-    """Return the messages of the API, and the definitions of the tools."""
-    hosted = hosted_request(request.messages, request.tools, betas)
-    history = accepted(hosted.messages, compat=compat, marks_fallbacks=SERVER_FALLBACK in betas)
-    if COMPACTION in betas:
-        history = with_signed_summary(history, model_id=request.model.id)
-    if SYSTEM_MESSAGES in betas:
-        history = with_notice_marks(history)
-    if effort_in_messages:
-        model = with_known_facts(request.model)
-        history = with_effort_marks(history, model=model, level=request.thinking_level)
-    messages, tools = with_found(
-        to_api(history),
-        hosted.tools,
-        by_reference=TOOL_REFERENCES in betas,
-        by_addition=INLINE_TOOLS in betas,
-        by_change=TOOL_CHANGES in betas,
-    )
-    return with_system_messages(messages), hosted.with_definitions(tools)
-
-
 def _with_fitting_images(
-    messages: Sequence[Block], chars_max: int, number: int, *, compat: bool
-) -> list[Block]:
-    if not any(map(holds_media, messages)):
-        return [*messages]
+    made: MadeMessages, chars_max: int, number: int, *, compat: bool
+) -> Sequence[Block]:
+    if not made.has_media:
+        return made.messages
     if compat:
-        return without_oldest(without_documents(messages), chars_max, number)
-    return without_large_among_many(without_oldest(messages, chars_max, number))
+        return without_oldest(without_documents(made.messages), chars_max, number)
+    return without_large_among_many(without_oldest(made.messages, chars_max, number))
 
 
 def _fixed_part(prompts: Sequence[str], tools: Sequence[Block], *, marked: bool) -> dict[str, Json]:
@@ -210,9 +179,9 @@ def _with_markers(messages: Sequence[Block], *, automatic: bool) -> list[Block]:
     marked = list(messages)
     if not automatic and messages and messages[-1]["role"] == "user":
         marked[-1] = _marked(messages[-1])
-    replies = [at for at, message in enumerate(messages) if message["role"] == "assistant"]
-    if replies and replies[-1] > 0:
-        previous = replies[-1] - 1
+    replies = (at for at in reversed(range(len(messages))) if messages[at]["role"] == "assistant")
+    if (reply := next(replies, 0)) > 0:
+        previous = reply - 1
         if previous and not messages[previous]["content"]:
             previous -= 1  # it only changes the effort
         marked[previous] = _marked(messages[previous])
@@ -302,35 +271,12 @@ def _name_fallbacks(sent: dict[str, Json], request: ModelRequest, platform: Plat
     return bool(request.fallbacks) or has_fallback(request.messages)
 
 
-def _may_gain_tools(messages: Sequence[Block], tools: Sequence[ToolSpec]) -> bool:
+def _may_gain_tools(made: MadeMessages, tools: Sequence[ToolSpec]) -> bool:
     """Return whether *tools* are added, now or later.
 
     A server is to refuse the feature with the first request, before it caches anything.
     """
-    return any(tool.name == CALL_FOUND for tool in tools) or any(map(_adds_tools, messages))
-
-
-def _adds_tools(message: Block) -> bool:
-    """Return whether *message* adds tools that it defines."""
-    return any("definition" in tool for tool in _tools_in(message))
-
-
-def _changes_tools(message: Block) -> bool:
-    """Return whether *message* withdraws tools, or offers them again."""
-    return any("definition" not in tool for tool in _tools_in(message))
-
-
-def _tools_in(message: Block) -> Iterator[Mapping[str, Json]]:
-    """Yield the tools that *message* adds or withdraws, as a notice or as a signed summary does."""
-    content = message["content"]
-    for block in content if isinstance(content, list) else []:
-        match block:
-            case {"type": "tool_addition" | "tool_removal", "tool": dict(tool)}:
-                yield tool
-            case {"type": "compaction", "tool_changes": list(changes)}:
-                yield from _tools_in({"content": changes})
-            case _:
-                pass
+    return made.adds_tools or any(tool.name == CALL_FOUND for tool in tools)
 
 
 def _ask_for_diagnosis(sent: dict[str, Json], request: ModelRequest) -> bool:

@@ -1,4 +1,4 @@
-"""Parts of a request that `wire` assembles: system messages and signed summaries; pure.
+"""The messages of a request that `wire` assembles, with system messages and signed summaries.
 
 Until a system message is placed, a mark in the user's messages stands for it: neighbours of one
 role become one message first. The API takes a system message only behind the whole of a user's
@@ -10,17 +10,205 @@ the user's turn before it until the next one; the request itself then names none
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import is_
 from typing import Final
 
+from agent_cli.contracts.found_tools import CALL_FOUND, REFERENCE
 from agent_cli.contracts.messages import AssistantMessage, LlmMessage, UserMessage
 from agent_cli.contracts.provider import Model, ModelRequest, ThinkingLevel
 from agent_cli.contracts.timeline import Block, Json, text_block
-from agent_cli.providers.anthropic.models import EFFORTS
+from agent_cli.core.api_messages import to_api
+from agent_cli.providers.anthropic.accepted_history import accepted
+from agent_cli.providers.anthropic.betas import (
+    COMPACTION,
+    INLINE_TOOLS,
+    SERVER_FALLBACK,
+    SYSTEM_MESSAGES,
+    TOOL_CHANGES,
+    TOOL_REFERENCES,
+    Beta,
+)
+from agent_cli.providers.anthropic.hosted_tools import hosted_request
+from agent_cli.providers.anthropic.models import EFFORTS, with_known_facts
+from agent_cli.providers.anthropic.sent_images import holds_media
+from agent_cli.providers.found_tools import with_found
+from agent_cli.providers.hosted_history import is_hosted
+from agent_cli.system.records import dataclass
 from agent_cli.system.shapes import objects_in
 
 EFFORT_MARK: Final = "effort"
 _NOTICE_MARK: Final = "notice"
 _MARKS: Final = (EFFORT_MARK, _NOTICE_MARK)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageForm:
+    """What the form of the messages depends on, beside them."""
+
+    model: Model
+    betas: frozenset[Beta]
+    compat: bool
+    has_efforts: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MadeMessages:
+    """The messages of the API and the definitions of the tools, and what the messages hold."""
+
+    messages: Sequence[Block]
+    tools: Sequence[Block] = ()
+    has_media: bool = False
+    adds_tools: bool = False
+    changes_tools: bool = False
+
+    def followed_by(self, messages: Sequence[Block], tools: Sequence[Block]) -> "MadeMessages":
+        """Return these messages and then *messages*, with *tools*."""
+        return MadeMessages(
+            [*self.messages, *messages],
+            tools,
+            self.has_media or any(map(holds_media, messages)),
+            self.adds_tools or any(map(_adds_tools, messages)),
+            self.changes_tools or any(map(_changes_tools, messages)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Beginning:
+    """The messages before the last reply of a request, and what was made of them."""
+
+    form: MessageForm
+    history: Sequence[LlmMessage]
+    made: MadeMessages
+
+    def begins(self, request: ModelRequest, form: MessageForm) -> bool:
+        """Return whether *request* begins with the same objects, for an equal *form*."""
+        same = len(self.history) < len(request.messages) and self.form == form
+        return same and all(map(is_, self.history, request.messages))
+
+    def rest(self, request: ModelRequest) -> ModelRequest:
+        """Return *request* without these messages."""
+        return replace(request, messages=request.messages[len(self.history) :])
+
+
+_NOTHING: Final = MadeMessages(())
+_CONVERSATIONS_MAX: Final = 4
+
+
+class Translated:
+    """The beginnings of the last conversations, so that a request makes only what follows.
+
+    A reply begins a new message of the API, and what is made of a message depends on those of its
+    own turn. Where more decides, all is made anew: with tools that the API runs or that a search
+    finds, and for efforts once there is a new message of the user. Threads may share it.
+    """
+
+    def __init__(self) -> None:
+        self._kept: tuple[_Beginning, ...] = ()
+
+    def made(self, request: ModelRequest, form: MessageForm) -> MadeMessages:
+        """Make the messages of *request*."""
+        tools = request.tools
+        if any(tool.hosted or tool.finds_tools or tool.name == CALL_FOUND for tool in tools):
+            return _NOTHING.followed_by(*_conversation(request, form))
+        kept = self._kept
+        known = next((each for each in kept if each.begins(request, form)), None)
+        before, rest = (known.made, known.rest(request)) if known else (_NOTHING, request)
+        messages, definitions = _conversation(rest, form)
+        if known and not (_is_made_alone(rest.messages, form) and _begins_with_reply(messages)):
+            before, rest = _NOTHING, request
+            messages, definitions = _conversation(rest, form)
+        if found := _until_last_reply(rest, form, messages):
+            count, of = found
+            beginning = before.followed_by(messages[:of], ())
+            new = len(request.messages) - len(rest.messages)
+            first = _Beginning(form, request.messages[: new + count], beginning)
+            others = [each for each in kept if each is not known]
+            self._kept = (first, *others[: _CONVERSATIONS_MAX - 1])
+        return before.followed_by(messages, definitions)
+
+
+def _until_last_reply(
+    request: ModelRequest, form: MessageForm, messages: list[Block]
+) -> tuple[int, int] | None:
+    """Return how many messages stand before the last reply, and how many *messages* they became.
+
+    None if there are none, or if more than a turn decides about their form.
+    """
+    history = request.messages
+    at = len(history) - 1
+    while at > 0 and not (
+        isinstance(history[at], AssistantMessage)
+        and not isinstance(history[at - 1], AssistantMessage)
+    ):
+        at -= 1
+    if at <= 0 or is_hosted(history) or any(map(_refers, history)):
+        return None
+    last, _ = _conversation(replace(request, messages=history[at:]), form)
+    of = len(messages) - len(last)
+    is_clear = 0 < of < len(messages) and messages[of - 1]["role"] != "assistant"
+    return (at, of) if is_clear and messages[of:] == last and _begins_with_reply(last) else None
+
+
+def _begins_with_reply(messages: Sequence[Block]) -> bool:
+    return bool(messages) and messages[0]["role"] == "assistant"
+
+
+def _is_made_alone(history: Sequence[LlmMessage], form: MessageForm) -> bool:
+    """Return whether the form of *history* depends on nothing before it."""
+    return not any(
+        _refers(each) or (isinstance(each, UserMessage) and (form.has_efforts or each.signed))
+        for each in history
+    )
+
+
+def _refers(message: LlmMessage) -> bool:
+    return any(block["type"] == REFERENCE for block in message.content)
+
+
+def _conversation(request: ModelRequest, form: MessageForm) -> tuple[list[Block], list[Block]]:
+    """Return the messages of the API, and the definitions of the tools."""
+    betas = form.betas
+    hosted = hosted_request(request.messages, request.tools, betas)
+    marks_fallbacks = SERVER_FALLBACK in betas
+    history = accepted(hosted.messages, compat=form.compat, marks_fallbacks=marks_fallbacks)
+    if COMPACTION in betas:
+        history = with_signed_summary(history, model_id=request.model.id)
+    if SYSTEM_MESSAGES in betas:
+        history = with_notice_marks(history)
+    if form.has_efforts:
+        model = with_known_facts(request.model)
+        history = with_effort_marks(history, model=model, level=request.thinking_level)
+    messages, tools = with_found(
+        to_api(history),
+        hosted.tools,
+        by_reference=TOOL_REFERENCES in betas,
+        by_addition=INLINE_TOOLS in betas,
+        by_change=TOOL_CHANGES in betas,
+    )
+    return with_system_messages(messages), hosted.with_definitions(tools)
+
+
+def _adds_tools(message: Block) -> bool:
+    """Return whether *message* adds tools that it defines."""
+    return any("definition" in tool for tool in _tools_in(message))
+
+
+def _changes_tools(message: Block) -> bool:
+    """Return whether *message* withdraws tools, or offers them again."""
+    return any("definition" not in tool for tool in _tools_in(message))
+
+
+def _tools_in(message: Block) -> Iterator[Mapping[str, Json]]:
+    """Yield the tools that *message* adds or withdraws, as a notice or as a signed summary does."""
+    content = message["content"]
+    for block in content if isinstance(content, list) else []:
+        match block:
+            case {"type": "tool_addition" | "tool_removal", "tool": dict(tool)}:
+                yield tool
+            case {"type": "compaction", "tool_changes": list(changes)}:
+                yield from _tools_in({"content": changes})
+            case _:
+                pass
 
 
 def with_notice_marks(messages: Sequence[LlmMessage]) -> tuple[LlmMessage, ...]:
