@@ -34,13 +34,13 @@ SETTINGS_PREFIXES = (
     *("ANTHROPIC_", "AGENT_CLI_", "CLAUDE_", "XDG_", "GIT_", "OTEL_", "PIP_"),
     *("AWS_", "BOTO_", "GOOGLE_", "GCE_", "GCLOUD_", "CLOUD_ML_", "AZURE_", "IDENTITY_"),
 )
-SETTINGS_NAMES = (
+SETTINGS_NAMES = {
     *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
     *("NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLORTERM", "CI"),
     *("COLUMNS", "LINES", "EDITOR", "VISUAL", "PAGER"),
     "PYTHONDONTWRITEBYTECODE",  # every program a test starts would recompile our modules
     "PYTHONOPTIMIZE",  # scripts that tests start assert
-)
+}
 CHILDREN_GRACE_S = 60.0
 CHILDREN_SOON_S = 0.2
 FREEZE_EVERY = 250  # tests
@@ -161,15 +161,6 @@ def _signals_have_their_defaults() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
-@pytest.fixture(autouse=True)
-def _signals_are_given_back() -> Iterator[None]:
-    """Restore signal handlers: a run keeps them for its process, which here is the test's."""
-    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
-
-
 @pytest.fixture
 def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make the test's folder, of the name that pytest gives it.
@@ -187,7 +178,29 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 @pytest.fixture(autouse=True)
-def _new_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _new_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Give the test a new machine; fail it if it tried to leave that, or left a process running.
+
+    One fixture, because pytest's own work for each takes longer than that of most of them. Signal
+    handlers are restored because a run keeps them for its process, which here is the test's. Other
+    fixtures end first.
+    """
+    refused = _allow_loopback_only(monkeypatch)
+    _move_in(tmp_path, monkeypatch)
+    before = running_children()
+    handlers = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    yield
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+    left = _end_children(before)
+    faults = [f"the test left processes running: {left}"] if left else []
+    if refused:
+        faults.append(f"the test tried to reach {', '.join(refused)}")
+    if faults:
+        pytest.fail("; ".join(faults))
+
+
+def _move_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Give the test an empty home; `tmp_path`, empty, is the working directory."""
     home = tmp_path.with_name(f"{tmp_path.name}-home")
     home.mkdir()
@@ -225,11 +238,10 @@ def path_with_python() -> str:
     return os.pathsep.join([str(real), path]) if is_script and (real / "python3").exists() else path
 
 
-@pytest.fixture(autouse=True)
-def _loopback_only(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Refuse every connection that leaves this machine, and fail the test that tried.
+def _allow_loopback_only(monkeypatch: pytest.MonkeyPatch) -> Sequence[str]:
+    """Refuse every connection that leaves this machine; return those that were refused.
 
-    The failure comes at the end too: the program turns a refused connection into a message.
+    The program turns a refused connection into a message, so the test asks at its end, too.
     """
     refused: list[str] = []
     connect, connect_ex = socket.socket.connect, socket.socket.connect_ex
@@ -255,16 +267,11 @@ def _loopback_only(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(socket.socket, "connect", guarded_connect)
     monkeypatch.setattr(socket.socket, "connect_ex", guarded_connect_ex)
     monkeypatch.setattr(socket, "getaddrinfo", guarded_resolve)
-    yield
-    if refused:
-        pytest.fail(f"the test tried to reach {', '.join(refused)}")
+    return refused
 
 
-@pytest.fixture(autouse=True)
-def _no_child_left_behind() -> Iterator[None]:
-    """Fail a test after which a process it started still runs; other fixtures end first."""
-    before = running_children()
-    yield
+def _end_children(before: dict[int, str]) -> Sequence[str]:
+    """Kill the processes started since *before*, after a wait; return their command lines."""
     ended = time.monotonic()
     # An unclosed workspace is released with the test's objects. Old ones come last: looking through
     # them takes a second of a worker that ran many tests.
@@ -279,8 +286,7 @@ def _no_child_left_behind() -> Iterator[None]:
     for pid in left:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    if left:
-        pytest.fail(f"the test left processes running: {list(left.values())}")
+    return [*left.values()]
 
 
 def is_loopback(host: object) -> bool:
