@@ -12,6 +12,7 @@ import pytest
 
 from agent_cli.repl.approval.preview import Row
 from agent_cli.repl.live.paint import Paint
+from agent_cli.repl.live.shared_terminal import _BEGIN_FRAME, _END_FRAME
 from agent_cli.repl.live.view import question_rows
 from agent_cli.repl.markdown import THEMES, MarkdownStream
 from tests.repl.markdown.documents import mixed
@@ -124,6 +125,13 @@ def test_terminal_that_cuts_rows_is_repainted_in_place() -> None:
         for columns in (70, 45, 35):
             terminal.resize(columns)
             terminal.until(lambda columns=columns: is_cut(terminal.text.split("\n"), columns))  # type: ignore[misc]
+        # The prompt follows the row in the same frame, of which a part may have been read.
+        terminal.until(
+            lambda: (
+                terminal.bytes.rfind(_END_FRAME.encode())
+                > terminal.bytes.rfind(_BEGIN_FRAME.encode())
+            )
+        )
 
         rows = terminal.text.split("\n")
         assert [sum(part in row for row in rows) for part in LIVE_PARTS] == [1] * len(LIVE_PARTS)
