@@ -120,6 +120,7 @@ def main() -> None:
     """Import and serve; in a fork, be the program."""
     import_everything()
     try_sandboxes()
+    rehearse()
     if sys.platform == "linux":
         use_large_pages()
     count_launchers()
@@ -218,6 +219,17 @@ def try_sandboxes() -> None:
         sandbox.probe()
         sandbox.close()
     tempfile.tempdir = None  # each fork has its own
+
+
+def rehearse() -> None:
+    """Run the program: see tests/rehearsal.py. `make coverage` counts what the tests run alone."""
+    if "COVERAGE_PROCESS_CONFIG" in os.environ:
+        return
+    with contextlib.suppress(Exception):  # a test tells what is wrong with the program
+        importlib.import_module("tests.rehearsal").rehearse()
+    tempfile.tempdir = None  # each fork has its own
+    gc.collect()
+    gc.freeze()
 
 
 def remember_sandboxes(replace: Replace, held: set[Tried]) -> None:

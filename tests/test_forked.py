@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pytest
 from agent_cli.system import launching
 from tests.forked import AS_FORK, _server, server_pids, start
 from tests.launcher_server import launcher_server
+from tests.rehearsal import rehearse
 from tests.repl.terminal import Terminal
 from tests.waiting import parent_of, wait_until
 
@@ -67,6 +69,22 @@ def test_started_program_gets_only_the_given_arguments_and_environment(
     assert told["descriptors"] == [0, 1, 2, 3]  # the last is the directory being listed
     assert told["wakes"] == -1
     assert told["stdin"] == "read me"
+
+
+def test_rehearsal_before_the_forks_leaves_nothing_of_itself() -> None:
+    """The forks would inherit it; and a rehearsal that fails would be a slow suite, unnoticed."""
+
+    def state() -> tuple[object, ...]:
+        handlers = [signal.getsignal(number) for number in signal.valid_signals()]
+        streams = (sys.stdin, sys.stdout, sys.stderr)
+        return handlers, streams, dict(os.environ), Path.cwd()
+
+    before, threads = state(), threading.enumerate()
+
+    rehearse()
+
+    assert state() == before
+    assert {*threading.enumerate()} <= {*threads}  # a test's may end meanwhile
 
 
 def keep() -> dict[str, str]:
