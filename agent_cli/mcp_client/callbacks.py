@@ -1,6 +1,8 @@
 """Answer requests of servers: forms, pages, sampling, roots; and record their log messages."""
 
-from collections.abc import Iterator
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
 
 import mcp_types
 from mcp.client.session import ClientRequestContext
@@ -18,6 +20,9 @@ from agent_cli.system.logger import logger
 
 _MESSAGE_MAX = 4000
 _LOGGED_MAX = 1000
+_LEVEL_MAX = 20
+_LINES_MAX = 1000
+_WINDOW_S = 10.0
 _REFUSED = -1
 """MCP: the user rejected a sampling request."""
 log = logger(__name__)
@@ -103,13 +108,6 @@ class Callbacks:
             ]
         )
 
-    async def logged(self, params: mcp_types.LoggingMessageNotificationParams) -> None:
-        """Write a server's log message to our log, never to the screen."""
-        text = printable(str(params.data))[:_LOGGED_MAX]
-        # A server's errors are not ours, so none reaches the console's level.
-        tell = log.debug if params.level == "debug" else log.info
-        tell("mcp server says", server=self._server, server_level=params.level, text=text)
-
     def _page(self, message: str, url: str) -> Elicitation:
         return Elicitation(server=self._server, message=_shown(message), url=url)
 
@@ -125,6 +123,42 @@ class Callbacks:
         except AgentCliError as error:
             log.info("mcp question refused", server=self._server, reason=str(error))
             return ElicitationAnswer("decline")
+
+
+class ServerLog:
+    """Writes one server's log messages to our log, never to the screen.
+
+    At most `_LINES_MAX` in `_WINDOW_S`, and then the number of those left out: a record costs as
+    much time as the ten messages that are only counted.
+    """
+
+    def __init__(self, server: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._server = server
+        self._clock = clock
+        self._ends_at = -math.inf
+        self._lines = 0
+        self._left_out = 0
+
+    def write(self, params: Mapping[str, object]) -> None:
+        """Write the message with *params*, or count it."""
+        if (now := self._clock()) >= self._ends_at:
+            self.settle()
+            self._ends_at, self._lines = now + _WINDOW_S, 0
+        if self._lines == _LINES_MAX:
+            self._left_out += 1
+            return
+        self._lines += 1
+        level = printable(str(params.get("level")))[:_LEVEL_MAX]
+        text = printable(str(params.get("data"))[:_LOGGED_MAX])
+        # A server's errors are not ours, so none reaches the console's level.
+        tell = log.debug if level == "debug" else log.info
+        tell("mcp server says", server=self._server, server_level=level, text=text)
+
+    def settle(self) -> None:
+        """Write how many messages were left out since the last time, if any."""
+        if self._left_out:
+            log.info("mcp server says too much", server=self._server, left_out=self._left_out)
+            self._left_out = 0
 
 
 def _shown(message: str) -> str:

@@ -13,7 +13,7 @@ from mcp_types import Implementation
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.servers import ServerPhase, ServerState
 from agent_cli.contracts.wording import counted
-from agent_cli.mcp_client.callbacks import Callbacks
+from agent_cli.mcp_client.callbacks import Callbacks, ServerLog
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.host import Host
 from agent_cli.mcp_client.limits import RestartPolicy, Restarts, SilenceLimits, Uses
@@ -261,7 +261,12 @@ class ServerConnection:
         async with self.silence_limits.limited(self.config.startup_timeout_s):
             if self._stopping.is_set():
                 self.silence_limits.end()
-            transport = watched(link.open(), on_end=self._end, on_note=self._notes.append)
+            transport = watched(
+                link.open(),
+                on_end=self._end,
+                on_note=self._notes.append,
+                log=ServerLog(self.config.name),
+            )
             client = await stack.enter_async_context(self._new_client(transport))
             tools = await self._list(client)
         link.connected()
@@ -282,7 +287,6 @@ class ServerConnection:
             elicitation_callback=asked.elicit,
             sampling_callback=asked.sample if self.host.sample else None,
             list_roots_callback=asked.roots if self.host.roots else None,
-            logging_callback=asked.logged,
             log_level="info",
         )
 

@@ -11,7 +11,7 @@ import httpx2
 from mcp.shared.message import SessionMessage
 from mcp_types import ErrorData, JSONRPCError, RequestId
 
-from agent_cli.mcp_client.mended_messages import parsed
+from agent_cli.mcp_client.mended_messages import parsed, replacement_key
 from agent_cli.mcp_client.reasons import TOO_LONG
 from agent_cli.system.json_text import mend_surrogates
 
@@ -50,7 +50,8 @@ class _Events:
     """Rewrites events: each message gets one of its own; other data, such as `ping`, is left out.
 
     A message counts once it is whole: some servers send no blank line behind it, and leave the
-    stream open. In the answer to a request it counts in an event of any name.
+    stream open. In the answer to a request it counts in an event of any name. Of notifications that
+    replace each other only the last that came with a chunk is left.
 
     Attributes:
         bytes_held: The size of the event that has not ended.
@@ -63,10 +64,10 @@ class _Events:
         self._fields: list[bytes] = []
         self._is_after_cr = False
         self._data: list[bytes] = []
+        self._mended: dict[object, bytes] = {}
 
     def feed(self, chunk: bytes) -> bytes:
         """Return the events that *chunk* completes."""
-        mended: list[bytes] = []
         if self._is_after_cr:
             chunk = chunk.removeprefix(b"\n")
         self._is_after_cr = chunk.endswith(b"\r")
@@ -74,50 +75,54 @@ class _Events:
         *ends, rest = chunk.split(b"\n")
         for end in ends:
             self._take(end)
-            mended.append(self._ended_line())
+            self._end_line()
         self._take(rest)
         if self._is_whole():
-            mended += (self._ended_line(), self._ended_event())
-        return b"".join(mended)
+            self._end_line()
+            self._end_event()
+        events, self._mended = self._mended, {}
+        return b"".join(events.values())
 
     def _take(self, part: bytes) -> None:
         self._line += part
         self.bytes_held += len(part)
 
-    def _ended_line(self) -> bytes:
+    def _end_line(self) -> None:
         line = bytes(self._line).removeprefix(codecs.BOM_UTF8)
         self._line.clear()
         if not line:
-            return self._ended_event()
+            self._end_event()
+            return
         name, _, value = line.partition(b":")
         if name == b"data":
             self._data.append(value.removeprefix(b" "))
         elif name and not (name == b"event" and self._asked is not None):  # a comment has none
             self._fields.append(line)
-        return b""
 
-    def _ended_event(self) -> bytes:
+    def _end_event(self) -> None:
         fields, data = self._fields, self._data
         is_checked = self._has_messages() and self.bytes_held <= _CHECKED_BYTES_MAX
         self._fields, self._data, self.bytes_held = [], [], 0
-        first, *others = self._messages(data) if is_checked else [[*map(mend_surrogates, data)]]
-        events = [[*fields, *(b"data: " + line for line in first)]]
-        events += ([b"data: " + line for line in other] for other in others)
-        return b"".join(b"\n".join([*event, b"\n"]) for event in events if event)
+        messages = self._messages(data) if is_checked else [("", [*map(mend_surrogates, data)])]
+        for key, lines in messages:
+            if event := [*fields, *(b"data: " + line for line in lines)]:
+                self._mended.pop(key, None)
+                self._mended[key or object()] = b"\n".join([*event, b"\n"])
+            fields = []
 
     def _has_messages(self) -> bool:
         kinds = [field.partition(b":")[2] for field in self._fields if field.startswith(b"event:")]
         return not kinds or kinds[-1].strip() in (b"", b"message")
 
-    def _messages(self, data: list[bytes]) -> list[list[bytes]]:
-        """Return the lines of each message in *data*; an empty list if there is none."""
-        found: list[list[bytes]] = []
+    def _messages(self, data: list[bytes]) -> list[tuple[str, list[bytes]]]:
+        """Return the key and lines of each message in *data*; no lines if there is none."""
+        found: list[tuple[str, list[bytes]]] = []
         for item in chain.from_iterable(parsed(each, asked=self._asked) for each in _texts(data)):
             with suppress(ValueError):  # nested too deeply
                 if isinstance(item, SessionMessage):
                     message = item.message.model_dump_json(by_alias=True, exclude_unset=True)
-                    found.append([message.encode()])
-        return found or [[]]
+                    found.append((replacement_key(item), [message.encode()]))
+        return found or [("", [])]
 
     def _is_whole(self) -> bool:
         """Return whether the event that has not ended holds whole messages."""

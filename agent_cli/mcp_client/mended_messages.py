@@ -13,6 +13,7 @@ from mcp_types import (
     ContentBlock,
     ErrorData,
     JSONRPCError,
+    JSONRPCNotification,
     JSONRPCResponse,
     RequestId,
     jsonrpc_message_adapter,
@@ -86,6 +87,37 @@ def parsed(text: bytes, *, asked: RequestId | None = None) -> Sequence[Item]:
     if asked is not None and isinstance(message, JSONRPCResponse | JSONRPCError):
         message.id = asked
     return [SessionMessage(message)]
+
+
+def latest(items: Sequence[Item]) -> Sequence[Item]:
+    """Return the *items* of one read without notifications that a later one of them replaces.
+
+    The SDK starts tasks for each notification, so ten thousand of them would hold back the answer
+    behind them for seconds.
+    """
+    kept: dict[object, Item] = {}
+    for item in items:
+        key = replacement_key(item) or object()
+        kept.pop(key, None)
+        kept[key] = item
+    return tuple(kept.values())
+
+
+def replacement_key(item: Item) -> str:
+    """Return the key of a notification that a later one with this key replaces, else ""."""
+    message = item.message if isinstance(item, SessionMessage) else None
+    if not isinstance(message, JSONRPCNotification):
+        return ""
+    params = message.params or {}
+    match message.method:
+        case "notifications/progress":
+            return f"progress of {params.get('progressToken')!r}"
+        case "notifications/resources/updated":
+            return "updated"  # no resource is subscribed to
+        case method if method.endswith("/list_changed"):
+            return f"{method} {params!r}"
+        case _:
+            return ""
 
 
 def answer_in(body: bytes, asked: RequestId) -> bytes | None:

@@ -14,6 +14,7 @@ import signal
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from itertools import chain
 from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
@@ -31,7 +32,7 @@ from mcp_types import (
 )
 
 from agent_cli.contracts.wording import printable
-from agent_cli.mcp_client.mended_messages import Item, parsed
+from agent_cli.mcp_client.mended_messages import Item, latest, parsed
 from agent_cli.system.json_text import mend_surrogates
 from agent_cli.system.leftovers import kill_left, marked
 from agent_cli.system.records import dataclass, field
@@ -141,13 +142,9 @@ class StdioProcess:
     ) -> None:
         assert process.stdout is not None
         with to_us:
-            async for line in self._lines(process.stdout):
+            async for lines in self._reads(process.stdout):
                 try:
-                    for item in parsed(line):
-                        if isinstance(item, Exception):
-                            self.stray.extend(_readable(line[:_BYTES_NOTED]))
-                        else:
-                            self._match(item.message)
+                    for item in latest([*chain.from_iterable(map(self._items, lines))]):
                         await to_us.send(item)
                 except (anyio.ClosedResourceError, anyio.BrokenResourceError):
                     break
@@ -155,19 +152,28 @@ class StdioProcess:
         while await process.stdout.read(_BYTES_A_READ):
             pass
 
-    async def _lines(self, stdout: asyncio.StreamReader) -> AsyncIterator[bytes]:
-        """Yield the lines, until the stream ends or a line exceeds the limit."""
+    async def _reads(self, stdout: asyncio.StreamReader) -> AsyncIterator[Sequence[bytes]]:
+        """Yield the lines that each read ends, until the stream ends or a line is too long."""
         line = bytearray()
         while chunk := await stdout.read(_BYTES_A_READ):
             *ends, rest = chunk.split(b"\n")
-            for end in ends:
-                yield bytes(line + end)
+            if ends:
+                yield (bytes(line + ends[0]), *ends[1:])
                 line.clear()
             line += rest
             if len(line) > LINE_BYTES_MAX:
                 self.fault = f"it sent a line of more than {LINE_BYTES_MAX // 1024 // 1024} MB"
                 return
         self._is_silent = True
+
+    def _items(self, line: bytes) -> Sequence[Item]:
+        items = parsed(line)
+        for item in items:
+            if isinstance(item, Exception):
+                self.stray.extend(_readable(line[:_BYTES_NOTED]))
+            else:
+                self._match(item.message)
+        return items
 
     def _match(self, message: JSONRPCMessage) -> None:
         """Note an answer; an error without an id is about the only request that waits."""

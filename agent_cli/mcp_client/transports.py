@@ -14,9 +14,12 @@ from mcp.client import Transport
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPDeprecationWarning
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCResponse
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.wording import printable
+from agent_cli.mcp_client.callbacks import ServerLog
 from agent_cli.mcp_client.config import ServerConfig, is_header
 from agent_cli.mcp_client.event_streams import EVENT_BYTES_MAX
 from agent_cli.mcp_client.host import Host
@@ -250,7 +253,11 @@ def _headers(answer: ProgramAnswer) -> dict[str, str]:
 
 @asynccontextmanager
 async def watched(
-    transport: Transport, *, on_end: Callable[[], None], on_note: Callable[[str], None]
+    transport: Transport,
+    *,
+    on_end: Callable[[], None],
+    on_note: Callable[[str], None],
+    log: ServerLog,
 ) -> AsyncGenerator["TransportStreams"]:
     """Open *transport* with a watched read stream.
 
@@ -258,13 +265,20 @@ async def watched(
         transport: Opened and closed here.
         on_end: Called when the server's stream ends; the SDK has no callback for it.
         on_note: Called with a sentence for each tool that is left out.
+        log: Takes the server's log messages.
     """
     async with transport as (reading, writing):
-        yield WatchedStream(reading, on_end=on_end, on_note=on_note), writing
+        try:
+            yield WatchedStream(reading, on_end=on_end, on_note=on_note, log=log), writing
+        finally:
+            log.settle()
 
 
 class WatchedStream:
-    """A read stream that reports its end and drops malformed tools from lists of tools."""
+    """A read stream that reports its end, and drops malformed tools from lists of tools.
+
+    Log messages do not reach the SDK, which would start a task for each.
+    """
 
     def __init__(
         self,
@@ -272,10 +286,12 @@ class WatchedStream:
         *,
         on_end: Callable[[], None],
         on_note: Callable[[str], None],
+        log: ServerLog,
     ) -> None:
         self._inner = inner
         self._on_end = on_end
         self._on_note = on_note
+        self._log = log
 
     @property
     def last_context(self) -> object:
@@ -284,7 +300,9 @@ class WatchedStream:
 
     async def receive(self) -> Item:
         """Return the next item."""
-        return mended(await self._inner.receive(), self._on_note)
+        while self._is_logged(item := await self._inner.receive()):
+            pass
+        return mended(item, self._on_note)
 
     async def aclose(self) -> None:
         """Close the stream."""
@@ -295,11 +313,25 @@ class WatchedStream:
 
     async def __anext__(self) -> Item:
         try:
-            item = await self._inner.__anext__()
+            while self._is_logged(item := await self._inner.__anext__()):
+                pass
         except BaseException:
             self._on_end()
             raise
         return mended(item, self._on_note)
+
+    def _is_logged(self, item: Item) -> bool:
+        """Take a log message; before an answer, say how many were left out."""
+        message = item.message if isinstance(item, SessionMessage) else None
+        match message:
+            case JSONRPCNotification(method="notifications/message"):
+                self._log.write(message.params or {})
+                return True
+            case JSONRPCResponse() | JSONRPCError():
+                self._log.settle()
+            case _:
+                pass
+        return False
 
     async def __aenter__(self) -> "WatchedStream":
         await self._inner.__aenter__()

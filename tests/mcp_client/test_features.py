@@ -1,6 +1,7 @@
 """Server features and requests other than tools, over real connections to an SDK server."""
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -395,3 +396,21 @@ async def test_server_ping_is_answered_and_server_log_goes_to_our_log(
 async def test_hidden_characters_are_removed_from_server_instructions(running: Running) -> None:
     async with running() as servers:
         assert servers.instructions() == {"full": "Be kind."}
+
+
+async def test_thousands_of_log_lines_before_an_answer_are_counted(
+    raw_server: "RawServer", call: "Call"
+) -> None:
+    """Each cost a task and a record, and 30,000 held the answer back for up to 26 s."""
+    message: Json = {"level": "info", "data": "drip"}
+    line = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": message})
+    with captured_records() as logged:
+        async with McpServers(os.environ) as servers:
+            servers.start([raw_server()])
+            assert await servers.wait_started(30)
+            result = await call(servers, "mcp__raw__raw", {"line": "\n".join([line] * 3000)})
+
+            said = sum(each["event"] == "mcp server says" for each in logged)
+            left_out = sum(each.get("left_out", 0) for each in logged)
+    assert (result.text, said + left_out) == ("answered", 3000)
+    assert left_out >= 1000
