@@ -7,6 +7,7 @@ import json
 import os
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,13 +43,16 @@ def file_entries(path: Path, *, from_project: bool) -> Iterator[Entry]:
     is_json = path.suffix == ".json"
     # A key in a comment, such as that of an earlier value, is not the one that counts.
     text = without_comments(read_file(path)) if is_json else read_file(path)
+    lines: Mapping[KeyPath, int] = {}
     try:
-        document = _json_document(path, text) if is_json else _toml_document(path, text)
+        if is_json:
+            document = _json_document(path, text)
+        else:
+            document, lines = _toml(path, text)
     except RecursionError as error:
         raise SettingsError(f"{path} is nested too deeply") from error
     except ValueError as error:  # Python converts at most 4,300 digits
         raise SettingsError(f"{path} holds a number that is too long; correct it") from error
-    lines = {} if is_json else toml_lines(text)
     for key_path, value in _leaves(document):
         line = json_line(text, key_path) if is_json else lines.get(key_path)
         origin = f"{path}:{line}" if line else str(path)
@@ -64,11 +68,18 @@ def _leaves(document: Mapping[str, object]) -> Iterator[tuple[KeyPath, object]]:
             yield (key,), value
 
 
-def _toml_document(path: Path, text: str) -> Mapping[str, object]:
+def _toml(path: Path, text: str) -> tuple[Mapping[str, object], Mapping[KeyPath, int]]:
+    """Return the document, and the line on which each key is first set."""
     try:
-        return tomllib.loads(text)
+        return _parsed(text)
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{path} is not valid TOML: {error}") from error
+
+
+@lru_cache(maxsize=4)
+def _parsed(text: str) -> tuple[Mapping[str, object], Mapping[KeyPath, int]]:
+    # Kept: the trust question, the hooks, the servers and the settings each read the same file.
+    return tomllib.loads(text), toml_lines(text)
 
 
 def _json_document(path: Path, text: str) -> Mapping[str, object]:

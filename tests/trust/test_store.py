@@ -5,13 +5,16 @@ import json
 import os
 import shlex
 import sys
+import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from agent_cli.app.arguments import Arguments
 from agent_cli.app.startup import start
 from agent_cli.contracts.errors import SettingsError
+from agent_cli.settings import files
 from agent_cli.system import paths
 from agent_cli.trust import effects
 from agent_cli.trust.store import ActingFile, TrustStore, shown_name, what_would_act
@@ -391,6 +394,25 @@ def test_huge_configuration_file_cannot_hang_the_trust_question(name: str) -> No
 
     for told in (deep, long):
         assert told.effects[0].startswith("cannot be used as it is: ")
+
+
+def test_settings_file_is_parsed_once_for_the_trust_question(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The files that would act, their effects and the hooks among them all stand in it."""
+    parsed: list[str] = []
+
+    def loads(text: str) -> dict[str, object]:
+        parsed.append(text)
+        return tomllib.loads(text)
+
+    monkeypatch.setattr(files, "tomllib", SimpleNamespace(**{**vars(tomllib), "loads": loads}))
+    whole = "max_rounds = 3\n[agent]\n# for the trust question\n"
+    (WORKSPACE / "appsettings.toml").write_text(whole)
+
+    what_would_act(WORKSPACE)
+
+    assert parsed.count(whole) == 1
 
 
 def test_escape_sequences_are_escaped_in_the_trust_question() -> None:
