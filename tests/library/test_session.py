@@ -8,7 +8,7 @@ import os
 import pickle
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +28,14 @@ from agent_cli import (
     Hook,
     HookEvent,
     Model,
+    ModelError,
     ModelRequest,
     Notice,
     PromptResult,
     Reply,
     ReplyEnd,
     ReplyStart,
+    Retrying,
     RunFailed,
     ServerPhase,
     SessionError,
@@ -53,7 +55,7 @@ from agent_cli import (
     text_block,
     tool,
 )
-from agent_cli.contracts.timeline import Block, Json
+from agent_cli.contracts.timeline import Block, Json, ModelUsage
 from agent_cli.trust.store import TrustStore, fingerprint
 from tests.app.agents.test_agents import Script, started
 from tests.e2e.program import results_in, text_of
@@ -719,6 +721,53 @@ async def test_reply_of_the_programs_provider_costs_what_the_prices_say(
     )
 
     assert result.cost_usd == cost_usd
+
+
+class Yielding:
+    """Yields the given events; the connection breaks where no reply ends."""
+
+    def __init__(self, *events: Any) -> None:
+        self._events = events
+
+    async def stream(
+        self,
+        request: ModelRequest,
+    ) -> AsyncIterator[StreamEvent]:
+        for event in self._events:
+            yield event
+        if not isinstance(self._events[-1], ReplyEnd):
+            raise ModelError("the connection broke")
+
+
+_HALF = (ReplyStart("their-name", Usage(1_000_000)), TextDelta(0, "half"))
+_AGAIN = Retrying(1, 2, 0, "busy", restarted=True)
+_DECLINED = ModelUsage("other", Usage(1_000_000))
+_ANSWERED = Reply("r", "x", (text_block("done"),), "end_turn", beside=(_DECLINED,))
+
+
+@each_row(
+    ("events", "cost_usd", "error"),
+    [
+        (_HALF, 2.0, "the connection broke"),
+        ((*_HALF, _AGAIN, *_HALF), 4.0, "the connection broke"),
+        ((*_HALF, _AGAIN, ReplyEnd(_ANSWERED)), 2.0 + 5.0, ""),
+        (("hello",), 0.0, "yielded str, which is no stream event"),
+    ],
+)
+async def test_all_that_the_programs_provider_counted_is_priced(
+    events: Sequence[StreamEvent], cost_usd: float, error: str
+) -> None:
+    """The prompt of a reply that broke off, and what a model used that had declined."""
+    settings: dict[str, Json] = {"prices": {"gateway": "2/20", "other": "5/50"}}
+    options = SessionOptions(provider=Yielding(*events), model="gateway", settings=settings)
+    async with AgentSession(options) as session:
+        try:
+            result, found = await session.prompt("go"), ""
+        except RunFailed as failed:
+            result, found = failed.result, str(failed)
+
+    assert result.cost_usd == cost_usd
+    assert error in found
 
 
 async def test_limit_of_cost_ends_prompts_that_the_programs_provider_answers() -> None:

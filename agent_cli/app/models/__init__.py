@@ -20,7 +20,9 @@ from agent_cli.contracts.provider import (
     Price,
     Provider,
     ProviderRegistry,
+    Reply,
     ReplyEnd,
+    ReplyStart,
     StreamEvent,
     ThinkingLevel,
     closable,
@@ -65,8 +67,8 @@ class SessionProvider(Provider, Protocol):
 class _ProgramProvider:
     """The provider of a Python program, which need not have more than the stream.
 
-    A reply that states tokens and no cost gets the cost that the prices give, so that a limit of
-    cost holds also for a provider that knows no prices.
+    Tokens that it states without a cost get the cost that the prices give, so that a limit of cost
+    holds also for a provider that knows no prices.
     """
 
     def __init__(self, provider: Provider, on_sent: Callable[[], None], price: Price) -> None:
@@ -78,16 +80,29 @@ class _ProgramProvider:
         self._on_sent()
         async with aclosing(closable(self._provider.stream(request))) as events:
             async for event in events:
-                yield self._priced(event, request.model.id) if event.type == "reply_end" else event
+                yield self._priced(event, request.model.id)
 
-    def _priced(self, end: ReplyEnd, requested: str) -> ReplyEnd:
-        reply = end.reply
-        if reply.usage.cost_microdollars != 0 or reply.usage == NO_USAGE:
-            return end
-        cost = self._price(reply.model, reply.usage)
-        if cost is None:  # a server's own name of the requested model
-            cost = self._price(requested, reply.usage)
-        return ReplyEnd(replace(reply, usage=replace(reply.usage, cost_microdollars=cost)))
+    def _priced(self, event: StreamEvent, requested: str) -> StreamEvent:
+        match event:
+            case ReplyStart():
+                # A server may have a name of its own for the requested model.
+                used = self._with_cost(event.usage, event.model, requested)
+                return replace(event, usage=used)
+            case ReplyEnd(reply=Reply() as reply):
+                used = self._with_cost(reply.usage, reply.model, requested)
+                beside = [
+                    replace(each, usage=self._with_cost(each.usage, each.model))
+                    for each in reply.beside
+                ]
+                return replace(event, reply=replace(reply, usage=used, beside=tuple(beside)))
+            case _:
+                return event
+
+    def _with_cost(self, used: Usage, *models: str) -> Usage:
+        if used.cost_microdollars != 0 or used == NO_USAGE:
+            return used
+        costs = (self._price(model, used) for model in models)
+        return replace(used, cost_microdollars=next((c for c in costs if c is not None), None))
 
     def preload(self) -> None:
         pass
