@@ -11,10 +11,12 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only there work
 
 SOURCE = """
 import os
+import sys
 from contextlib import suppress
 from pathlib import Path
 import pytest
 HERE = Path(__file__).parent
+STREAM = sys.stderr  # as a module holds it that is imported now
 with (HERE / "imports").open("a") as imports:
     imports.write("once ")
 @pytest.mark.parametrize("number", range(5))
@@ -25,6 +27,7 @@ def test_inner(number, tmp_path):
         with suppress(FileNotFoundError):  # that of the list itself
             assert not os.readlink(f"/proc/self/fd/{each}").startswith("socket:")
     print("printed", number)
+    assert not STREAM.closed
     assert number != 3, "a failure"
     if number == 0:
         os._exit(3)

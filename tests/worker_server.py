@@ -102,6 +102,7 @@ class Collected:
         self._orders = orders
         self._listener = listener
         self._session: pytest.Session | None = None
+        self._captured: object = None
         self._reports: list[pytest.CollectReport] = []
         self._warnings: list[Mapping[str, Any]] = []
 
@@ -126,7 +127,9 @@ class Collected:
             return None
         self._session = session
         capture: Any = self._config.pluginmanager.getplugin("capturemanager")
-        capture.stop_global_capturing()
+        capture.suspend_global_capture(in_=True)
+        # Not stopped: what an imported module holds as its sys.stderr stays open.
+        self._captured, capture._global_capturing = capture._global_capturing, None
         sys.stdout.flush()
         sys.stderr.flush()
         gc.freeze()
