@@ -45,9 +45,10 @@ _INDENT: Final = "  "
 _LEAVE_WITHIN_S: Final = 1.5
 _LEAVE_HINT: Final = "press Ctrl-C again to leave"
 _TWICE_WITHIN_S: Final = 0.8
-# prompt_toolkit waits 1.5 s for keys that may follow Esc.
-_ESCAPE_S: Final = 0.03
-_SEQUENCE_S: Final = 0.1
+# prompt_toolkit waits 1.5 s for keys that may follow Esc. A connection may bring the rest of an
+# arrow key late, and an Esc taken from it would stop a run; Vim waits as long (`ttimeoutlen`).
+_ESCAPE_S: Final = 0.1
+_SEQUENCE_S: Final = 0.02
 # `dd`, `gg` and Ctrl-X Ctrl-E are two keys, possibly with a pause in between.
 _TYPED_S: Final = 1.0
 

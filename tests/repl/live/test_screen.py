@@ -25,6 +25,7 @@ from agent_cli.repl.live.shared_terminal import FrameOutput
 from tests.repl.emulator import Emulator
 
 COLUMNS, ROWS = 40, 12
+LAG_S = 0.09
 CTRL_C, ESCAPE, UP, DOWN, ALT_ENTER = "\x03", "\x1b", "\x1b[A", "\x1b[B", "\x1b\r"
 
 
@@ -434,6 +435,19 @@ async def test_key_with_alt_that_is_not_bound_stops_nothing(tmp_path: Path) -> N
         it.type(f"{ESCAPE}x")
         await it.until(lambda: it.person.interrupted == 1)
         await it.until(lambda: it.rows == ["you> bxa"])
+
+
+async def test_esc_is_no_key_before_the_rest_of_a_sequence_can_have_come(tmp_path: Path) -> None:
+    """A connection that brought `[A` 60 ms after its Esc stopped a run, and typed `[A`."""
+    async with live(tmp_path) as it:
+        it.person.is_busy = True
+        loop, taken_at_s = asyncio.get_running_loop(), list[float]()
+        it.screen.app.key_processor.before_key_press += lambda _keys: taken_at_s.append(loop.time())
+        typed_at_s = loop.time()
+        it.type(ESCAPE)
+        await it.until(lambda: it.person.interrupted == 1)
+
+        assert taken_at_s[0] - typed_at_s >= LAG_S
 
 
 @pytest.mark.parametrize("key", [CTRL_C, ESCAPE])
