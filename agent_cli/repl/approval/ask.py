@@ -49,6 +49,9 @@ from agent_cli.terminal.writer import Lines
 # Slash commands typed out of habit are not comments for the model; paths have a second slash.
 _COMMAND: Final = re.compile(r"!|/[^\s/]+(?:\s|\Z)")
 _CHANGES_FILES: Final = "changes files"
+# One in the background may ask while the session does nothing, or anything else.
+_STOPS_AGENT: Final = "stops the agent and any run"
+_STOPS_RUN: Final = "stops the run"
 
 T = TypeVar("T")
 _Calls: TypeAlias = Mapping[int, ToolCall]
@@ -229,6 +232,7 @@ class Approvals:
                 "allow? " if one else f"allow all {len(calls)}? ",
                 list(offered),
                 text=f"decline {'' if one else f'all {len(calls)} '}and tell the model why",
+                ctrl_c=_STOPS_AGENT if self._asker else _STOPS_RUN,
             )
             answer = await self._unless_answered(calls, question)
             if isinstance(answer, str):

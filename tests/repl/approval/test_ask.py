@@ -86,12 +86,14 @@ class Person:
     def __init__(self, *answers: str | type[BaseException]) -> None:
         self._answers = list(answers)
         self.asked: list[tuple[str, list[str]]] = []
+        self.ctrl_c = ""
 
     async def select(
         self, message: str, choices: Sequence[Choice], *, text: str, ctrl_c: str = ""
     ) -> Choice | str:
         listed = [f"{each.lines[0]} = {each.words}" for each in choices if each.label]
         self.asked.append((message, [*listed, text]))
+        self.ctrl_c = ctrl_c
         answer = self._answers.pop(0)
         if isinstance(answer, str):
             return chosen(answer, choices) or answer
@@ -132,6 +134,7 @@ class Dialogue:
         self.tools: Sequence[Tool] = ()
         self.turn = asyncio.Lock()
         self.elsewhere: Elsewhere | None = None
+        self.asker = ""
         self.published: list[Event] = []
         self.recorded: dict[str, Decision] = {}
 
@@ -144,6 +147,7 @@ class Dialogue:
             workspace=Path("/ws"),
             editor=None if self.saved is None else self.edit,
             elsewhere=self.elsewhere,
+            asker=self.asker,
             turn=self.turn,
             publish=self.published.append,
         ).decide(calls, lambda call, decision: self.recorded.update({call.id: decision}))
@@ -152,6 +156,20 @@ class Dialogue:
         self.opened = text, ending
         assert self.saved is not None
         return self.saved
+
+
+@each_row(
+    ("asker", "effect"),
+    [("", "stops the run"), ("agent general", "stops the agent and any run")],
+)
+async def test_question_says_what_ctrl_c_stops(asker: str, effect: str) -> None:
+    """At the question of an agent in the background there may be no run, and the agent stops."""
+    it = Dialogue("y")
+    it.asker = asker
+
+    await it.decide(NOTE)
+
+    assert it.person.ctrl_c == effect
 
 
 async def test_change_of_a_file_is_foreseen_once_for_its_question() -> None:
