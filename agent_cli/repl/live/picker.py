@@ -27,6 +27,9 @@ _HINTS: Final = (
     "Esc leaves",
 )
 _FILTER_CELLS: Final = 16  # that a question leaves for the filter
+# More than the list has at most: the list and the question, with hints and status, fit even a
+# window of six rows, and in one of 20 columns each word is a row.
+_QUESTION_ROWS: Final = 2
 
 
 class Picker:
@@ -116,8 +119,11 @@ class Picker:
     def _asked(self) -> list[str]:
         """Return the rows of the question; the filter stands behind the last one."""
         columns = self._columns()
-        rows = sentence_rows(self._question, columns - min(_FILTER_CELLS, columns // 2))
-        return [self._cut(row) for row in rows[: max(self._rows_max(), 1)]]
+        width = columns - min(_FILTER_CELLS, columns // 2)
+        rows = sentence_rows(self._question, width)
+        if len(rows) > (most := self._rows_max() + _QUESTION_ROWS):
+            rows[most - 1 :] = [shortened(" ".join(rows[most - 1 :]), width)]
+        return [self._cut(row) for row in rows]
 
     def _fitting(self) -> list[int]:
         """Return the indexes of the rows that contain every word of the filter."""

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from prompt_toolkit.data_structures import Size
 
 from agent_cli.repl.live.asking import SILENCE_S
 from agent_cli.repl.live.picker import Picker
@@ -48,6 +49,23 @@ async def test_picker_filters_by_typed_words_in_any_order_and_case(tmp_path: Pat
         it.type("\r")
 
         assert await taken == 1
+
+
+async def test_question_is_whole_or_says_that_it_is_cut_in_a_small_window(tmp_path: Path) -> None:
+    """In six rows of 20 columns it was its first word, without a sign of more."""
+    for question, shown in (
+        ("model: haiku; which one?", ["model:", "haiku;", "which one?"]),
+        ("model: haiku; which one do you want?", ["model:", "haiku;", "which one…"]),
+    ):
+        async with live(tmp_path) as it:
+            it.size = Size(rows=6, columns=20)
+            picker: Picker = it.screen.picker
+            taken = asyncio.ensure_future(picker.pick(it.screen.app, question, NAMES))
+            await it.until(lambda: it.rows[-1].startswith("  8 more"))
+
+            assert it.rows[:4] == [*shown, "  session 0"]
+            it.type(CTRL_C)
+            assert await taken is None
 
 
 async def test_long_question_has_rows_of_its_own_above_the_filter(tmp_path: Path) -> None:
