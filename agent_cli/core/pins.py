@@ -4,14 +4,14 @@ A pin is an entry of the record, so a rewind takes it back and a fork copies it.
 model of the pin, and another one does when a cut of the history has removed that message.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import CustomMessage
-from agent_cli.contracts.timeline import Prompt
+from agent_cli.contracts.timeline import CustomOutput, Prompt
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.projection import entries, noted
+from agent_cli.core.projection import entries
 
 _PIN: Final = "pin"
 _UNPIN: Final = "unpin"
@@ -21,21 +21,20 @@ UNPINNED_MARK: Final = "[No longer pinned by the user: "
 
 def pins(prompts: Iterable[Prompt]) -> Mapping[int, str]:
     """Return the pinned texts by their numbers, which stay the same for the session."""
-    found = _all(prompts)
-    gone = _unpinned(prompts)
-    return {number: text for number, text in found.items() if number not in gone}
+    return pins_and_former(prompts)[0]
 
 
-def unpinned(prompts: Iterable[Prompt]) -> list[str]:
-    """Return the texts that were pinned once and are no longer."""
-    held = set(pins(prompts).values())
-    return [text for text in _all(prompts).values() if text not in held]
+def pins_and_former(prompts: Iterable[Prompt]) -> tuple[Mapping[int, str], Sequence[str]]:
+    """Return the pinned texts by their numbers, and the texts that are pinned no longer."""
+    texts, gone = _recorded(prompts)
+    held = {number: text for number, text in enumerate(texts, start=1) if number not in gone}
+    return held, [text for text in texts if text not in held.values()]
 
 
 def pin(conversation: Conversation, text: str) -> int:
     """Pin *text*; return its number."""
     conversation.note(CustomMessage(_PIN, {"text": text}))
-    return len(_all(conversation.prompts))
+    return len(_recorded(conversation.prompts)[0])
 
 
 def unpin(conversation: Conversation, number: int) -> str:
@@ -61,12 +60,17 @@ def as_unpinned(text: str) -> str:
     return f"{UNPINNED_MARK}{text}]"
 
 
-def _all(prompts: Iterable[Prompt]) -> dict[int, str]:
-    notes = noted(entries(prompts), _PIN)
-    texts = (str(note["text"]) for note in notes if isinstance(note, dict) and "text" in note)
-    return dict(enumerate(texts, start=1))
-
-
-def _unpinned(prompts: Iterable[Prompt]) -> set[int]:
-    notes = noted(entries(prompts), _UNPIN)
-    return {int(str(note["number"])) for note in notes if isinstance(note, dict)}
+def _recorded(prompts: Iterable[Prompt]) -> tuple[Sequence[str], set[int]]:
+    """Return the text of each pin, and the numbers of those taken back; in one walk."""
+    texts, gone = list[str](), set[int]()
+    for output in entries(prompts):
+        if not isinstance(output, CustomOutput):
+            continue
+        match output.data:
+            case {"text": text} if output.name == _PIN:
+                texts.append(str(text))
+            case {"number": number} if output.name == _UNPIN:
+                gone.add(int(str(number)))
+            case _:
+                pass
+    return texts, gone

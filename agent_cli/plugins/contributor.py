@@ -12,6 +12,7 @@ import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import EntryPoint, distributions, entry_points
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import Final, cast
@@ -159,8 +160,9 @@ class Plugins:
         self._contributed = []
         before = len(turn.tools)
         contexts: dict[str, Sequence[str]] = {}
+        latest_input = _latest_input(turn)
         for plugin in active:
-            ctx = self._context(plugin, turn)
+            ctx = self._context(plugin, turn, latest_input)
             if await self._prepared(plugin, ctx):
                 contexts[plugin.name] = [text for text in ctx.context if text.strip()]
                 self._contribute(plugin, ctx, turn)
@@ -215,11 +217,11 @@ class Plugins:
         missing = self._missing(plugin)
         return f"off: {', '.join(missing)} not set" if missing else plugin.version or "on"
 
-    def _context(self, plugin: Plugin, turn: Turn) -> PluginContext:
+    def _context(self, plugin: Plugin, turn: Turn, latest_input: str) -> PluginContext:
         return PluginContext(
             turn.conversation,
             turn.config.state,
-            _latest_input(turn),
+            latest_input,
             {name: self._environment[name] for name in plugin.secrets},
             tools=list(plugin.tools),
         )
@@ -267,8 +269,7 @@ class Plugins:
 
 def _latest_input(turn: Turn) -> str:
     for prompt in reversed(turn.conversation.prompts):
-        entries = (*([prompt.input] if prompt.input else ()), *prompt.output)
-        for output in reversed(entries):
+        for output in chain(reversed(prompt.output), (prompt.input,)):
             if isinstance(output, UserOutput) and output.is_typed:
                 return typed_in(output.content)
     return ""

@@ -19,7 +19,7 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import CustomMessage, UserMessage
 from agent_cli.contracts.wording import one_line
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.pins import as_pinned, as_unpinned, pins, unpinned
+from agent_cli.core.pins import as_pinned, as_unpinned, pins_and_former
 from agent_cli.core.projection import entries, noted
 from agent_cli.core.turn import Turn
 from agent_cli.system.git import GitError, git_output, status_rows
@@ -178,8 +178,7 @@ def tell_pins(turn: Turn) -> None:
 
     A `prepare` contributor, placed before compaction, which repeats the pins behind a summary.
     """
-    prompts = turn.conversation.prompts
-    held, gone = pins(prompts), unpinned(prompts)
+    held, gone = pins_and_former(turn.conversation.prompts)
     if not (held or gone) or turn.conversation.open_calls():
         return
     texts = [each.text for each in turn.conversation.context() if isinstance(each, UserMessage)]

@@ -4,7 +4,7 @@ import pytest
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.pins import pin, pins, unpin, unpinned
+from agent_cli.core.pins import pin, pins, pins_and_former, unpin
 
 
 def test_a_pin_keeps_its_number_until_it_is_taken_back() -> None:
@@ -15,8 +15,8 @@ def test_a_pin_keeps_its_number_until_it_is_taken_back() -> None:
     assert unpin(conversation, 1) == "a"
 
     assert pins(conversation.prompts) == {2: "b", 3: "a"}
-    assert unpinned(conversation.prompts) == []
+    assert pins_and_former(conversation.prompts) == ({2: "b", 3: "a"}, [])
     unpin(conversation, 3)
-    assert unpinned(conversation.prompts) == ["a", "a"]
+    assert pins_and_former(conversation.prompts) == ({2: "b"}, ["a", "a"])
     with pytest.raises(UsageError, match="no pin 3"):
         unpin(conversation, 3)
