@@ -295,8 +295,9 @@ def called_paths(call: ToolCall, declared: Sequence[str], root: Path) -> tuple[s
     written = [name, name.removeprefix("@")] if name else []
     # Not Path.expanduser: it fails for a file whose name starts with "~".
     expanded = map(os.path.expanduser, (*written, *declared))
-    named = [os.path.normpath(root / each) for each in expanded]
-    named += [str(as_named(Path(each))) for each in named]
+    # Each once: most are the same, and following the links of a path looks at each of its folders.
+    named = dict.fromkeys(os.path.normpath(root / each) for each in expanded)
+    named |= dict.fromkeys([str(as_named(Path(each))) for each in named])
     return tuple(dict.fromkeys((*named, *map(os.path.realpath, named))))
 
 

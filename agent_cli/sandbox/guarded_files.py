@@ -283,15 +283,20 @@ def is_behind_a_secret(path: PurePath) -> bool:
     A repository of settings has `netrc`, and `~/.netrc` is a link to it. Links that are made later
     than the first question are not seen.
     """
-    targets = _targets(os.path.expanduser("~"), paths.user_env_file())  # noqa: PTH111 - as text
+    home = os.path.expanduser("~")  # noqa: PTH111 - as text
+    targets = _targets(home, os.environ.get("XDG_CONFIG_HOME", ""))
     return bool(targets) and any(each == path or each in path.parents for each in targets)
 
 
 @lru_cache(maxsize=8)
-def _targets(home: str, own: Path) -> frozenset[Path]:
+def _targets(home: str, _config: str) -> frozenset[Path]:
+    """Return where links lead that have the name of a secret in *home*, or of our own `.env`.
+
+    The folder of that `.env` follows from both arguments.
+    """
     at_home = real_path(home)
     found = set[Path]()
-    for named in (own, *(Path(home, name) for name in SECRETS)):
+    for named in (paths.user_env_file(), *(Path(home, name) for name in SECRETS)):
         if os.path.lexists(named):
             target = real_path(named)
             inside = named.is_relative_to(home)

@@ -167,12 +167,12 @@ class Workspace:
 
         Returns no path if the tool would refuse it wherever it is.
         """
-        if outside := self.outside(written, to_write=to_write):
-            return (outside,)
         try:
-            return (str(self.resolve(written, to_write=to_write)),)
+            real = self._named(written)
+            self._refuse_guarded(written, real, to_write=to_write)
         except ToolError:
             return ()
+        return (str(real),)
 
     def shown(self, path: Path) -> str:
         """Return *path* as the model should write it: relative to the root if possible."""
