@@ -305,9 +305,9 @@ class SandboxPolicy:
         writable = [*self.roots, *(path for folders in git for path in folders.writable)]
         protected = unique((*self._protected(git), *_settings(inside, slice(_NESTED_SETTINGS_MAX))))
         absent = [path for folders in git for path in folders.watched]
-        there = [path for path in protected if os.path.lexists(path)]
-        left = set(protected).difference(there)
-        missing = [path for path in protected if path in left]
+        there, missing = list[Path](), list[Path]()
+        for path in protected:
+            (there if os.path.lexists(path) else missing).append(path)
         missing += [path for path in absent if not os.path.lexists(path)]
         # A symlink cannot be mounted on, but its target can.
         watched = [path for path in (*there, *absent) if path.is_symlink()]
