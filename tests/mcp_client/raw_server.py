@@ -28,12 +28,16 @@ is a message that is reported first. Its tool `raw` first writes its argument `l
 
 import json
 import os
-import signal
-import subprocess
 import sys
 import time
-from pathlib import Path
-from typing import Any  # any message a test puts on the wire
+
+# Many of these start in the tests. What only some need is imported by them: half of the time.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Any  # any message a test puts on the wire
+else:
+    Any = object
 
 TEXT = {"content": [{"type": "text", "text": "answered"}]}
 TOOLS = [
@@ -51,12 +55,16 @@ def main() -> None:
     if "exit" in options:
         sys.exit(options["exit"])
     if options.get("stubborn"):
+        import signal  # noqa: PLC0415 - see above
+
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if "pids" in options:
+        import subprocess  # noqa: PLC0415 - see above
+
         apart = bool(options.get("daemon"))
         command = [sys.executable, "-S", "-c", GRANDCHILD]
         grandchild = subprocess.Popen(command, start_new_session=apart)
-        Path(options["pids"]).write_text(f"{os.getpid()} {grandchild.pid}")
+        path(options["pids"]).write_text(f"{os.getpid()} {grandchild.pid}")
     time.sleep(options.get("delay_s", 0))
     if not options.get("hang"):
         serve(options)
@@ -67,7 +75,7 @@ def main() -> None:
 def serve(options: dict[str, Any]) -> None:
     for line in sys.stdin:
         if "record" in options:
-            with Path(options["record"]).open("a") as file:
+            with path(options["record"]).open("a") as file:
                 file.write(line)
         message = json.loads(line)
         if "id" in message and (reply := answer(message, options)) is not None:
@@ -86,7 +94,7 @@ def answer(message: dict[str, Any], options: dict[str, Any]) -> dict[str, Any] |
             version = params["protocolVersion"]
             said = {}
             if "instruct" in options:
-                said["instructions"] = Path(options["instruct"]).read_text()
+                said["instructions"] = path(options["instruct"]).read_text()
             about = {"protocolVersion": version, "serverInfo": info}
             return result({**about, "capabilities": capabilities, **said})
         case "tools/list":
@@ -116,9 +124,9 @@ def task(options: dict[str, Any]) -> dict[str, Any]:
 def list_tools(options: dict[str, Any], start: int) -> dict[str, Any]:
     tools = options.get("tools", TOOLS)
     if "tools_file" in options:
-        tools = json.loads(Path(options["tools_file"]).read_text())
+        tools = json.loads(path(options["tools_file"]).read_text())
     if "describe" in options:
-        tools = [{**TOOLS[0], "description": Path(options["describe"]).read_text()}, *TOOLS[1:]]
+        tools = [{**TOOLS[0], "description": path(options["describe"]).read_text()}, *TOOLS[1:]]
     if not options.get("pages"):
         return {"tools": tools}
     page: dict[str, Any] = {"tools": tools[start : start + 1]}
@@ -132,10 +140,10 @@ def call(name: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
     if name == "raw":
         write(arguments["line"].encode("latin-1") + b"\n")
     reply: dict[str, Any] | str | None = arguments.get("reply", result(TEXT))
-    if reply == "die":
-        os.kill(os.getpid(), signal.SIGKILL)
-    if reply == "stop":
-        os.kill(os.getpid(), signal.SIGSTOP)
+    if isinstance(reply, str):
+        import signal  # noqa: PLC0415 - see above
+
+        os.kill(os.getpid(), signal.SIGKILL if reply == "die" else signal.SIGSTOP)
     return reply if isinstance(reply, dict) else None
 
 
@@ -157,6 +165,12 @@ def send(message: dict[str, Any]) -> None:
 def write(data: bytes) -> None:
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
+
+
+def path(name: str) -> "Path":
+    from pathlib import Path  # noqa: PLC0415 - see above
+
+    return Path(name)
 
 
 if __name__ == "__main__":
