@@ -1,7 +1,9 @@
 """A server with all but tools: questions, sampling, roots, prompts, resources, changes."""
 
 import base64
+import os
 import sys
+from pathlib import Path
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp_types import AudioContent, Completion, NotificationParams, SamplingMessage, TextContent
@@ -109,6 +111,8 @@ async def complete(ref: object, argument: object, context: object) -> Completion
 
 if __name__ == "__main__":
     if sys.argv[1] == "stdio":
+        for file in sys.argv[2:]:
+            Path(file).write_text(str(os.getpid()))
         server.run("stdio")
     else:
         server.run("streamable-http", host="127.0.0.1", port=int(sys.argv[2]))

@@ -19,6 +19,7 @@ from agent_cli.contracts.servers import PromptArgument, SamplingRequest, ServerP
 from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.mcp_client import McpServers, ServerConfig
 from agent_cli.mcp_client.host import Elicitation, ElicitationAnswer, Host, Sampled
+from tests.forked import arguments_of
 from tests.mcp_client.conftest import HttpServer
 from tests.records import captured_records
 from tests.waiting import at_growing_limits
@@ -160,12 +161,9 @@ async def test_question_of_a_server_that_died_is_closed(
         config = ServerConfig(name="full", transport="http", url=http.url, protocol="legacy")
         kill = http.kill
     else:
-        shell = ("-c", 'echo $$ > "$0"; exec "$@"', str(pid))
+        arguments = tuple(arguments_of(script, "stdio", str(pid)))
         config = ServerConfig(
-            name="full",
-            command="/bin/sh",
-            args=(*shell, sys.executable, script, "stdio"),
-            protocol="legacy",
+            name="full", command=sys.executable, args=arguments, protocol="legacy"
         )
 
         def kill() -> None:
