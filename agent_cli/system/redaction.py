@@ -72,13 +72,15 @@ class Redactor:
     # Any: JSON, whose type is defined in a higher layer.
     def value(self, value: object) -> Any:
         """Return *value* as JSON with its secrets redacted, and all text under a secret's name."""
+        if isinstance(value, str):  # first, since most are: abstract types take long to ask about
+            return self.text(value)
         if value is None or isinstance(value, bool | int | float):
             return value
         if is_mapping(value):
             return {str(key): self._named(str(key), part) for key, part in value.items()}
-        if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        if isinstance(value, Sequence) and not isinstance(value, bytes):
             return [self.value(part) for part in cast("Sequence[object]", value)]
-        return self.text(value if isinstance(value, str) else repr(value))
+        return self.text(repr(value))
 
     def _named(self, name: str, value: object) -> Any:
         return MASK if isinstance(value, str) and is_secret_name(name) else self.value(value)
