@@ -179,23 +179,27 @@ def _is_first_request(conversation: Conversation) -> bool:
     )
 
 
+_ABOUT_STYLES = (CustomOutput, CompactionOutput, TrimOutput)
+
+
 def _recorded_styles(conversation: Conversation) -> tuple[str, str | None]:
     """Return the style in the system prompt, and the last change the model was told of.
 
     The latter is None without a change, or if its message is no longer sent to the model.
     """
     begun_with, changed_to, changed_at = "", None, 0
-    at: dict[str, int] = {}
-    for number, output in enumerate(entries(conversation.prompts)):
-        at[output.id] = number
+    outputs = [*entries(conversation.prompts)]
+    for number, output in enumerate(outputs):
+        if not isinstance(output, _ABOUT_STYLES):
+            continue  # as most are, and each turn makes this walk
         match output:
             case CustomOutput(name=name, data={"text": str(text)}) if name == BEGUN_WITH:
                 begun_with = text
             case CustomOutput(name=name, data={"text": str(text)}) if name == CHANGED_TO:
                 changed_to, changed_at = text, number
             case CompactionOutput(first_kept_id=str(kept)) | TrimOutput(first_kept_id=kept):
-                if changed_at < at.get(kept, number):
-                    changed_to = None
+                is_kept = any(each.id == kept for each in outputs[: changed_at + 1])
+                changed_to = changed_to if is_kept else None
             case _:
                 pass
     return begun_with, changed_to
