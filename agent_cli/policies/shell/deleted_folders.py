@@ -52,6 +52,12 @@ _EXPANDS: Final = late_pattern(r"[${`]")
 _QUOTES: Final = late_pattern(r"[\"']")
 _HERE: Final = late_pattern(r"(?:\$\{?PWD\}?|\$\(pwd\)|`pwd`)/?")
 _TARGET_FOLDER: Final = late_pattern(r"(?:-[a-zA-Z]*t|--t[a-z-]*(?:=|$))(.*)", re.DOTALL)
+# The root, a folder of the system in it, a home directory, or the folder around.
+_LARGE_TREE: Final = late_pattern(
+    r"/+(?:\*|(?:s?bin|boot|dev|etc|home|lib\d*|root|usr|var|Users)(?:/\*)?)?"
+    r"|(?:~[\w-]*|\$(?:HOME|\{HOME\}))(?:/\*)?|\.\.(?:/\.\.)*(?:/\*)?"
+)
+_RECURSIVE: Final = late_pattern(r"-\w*R\w*|--recursive")
 _BEFORE_FOLDERS: Final = late_pattern(r"-(?:[HLPEXxs]+|O\d*)")
 # `find` then does more than to list, or a program takes its list.
 _FIND_ACTS: Final = late_pattern(r"-(?:delete|exec\w*|ok\w*|f?print\w+)")
@@ -156,6 +162,28 @@ def _is_outside(target: str, root: PurePath) -> bool:
     return is_vital(target, root) and not (
         _is_history(target) or PurePath(target) in (PurePath(), root)
     )
+
+
+def names_folder(pattern: str, root: PurePath) -> bool:
+    """Return whether *pattern* may name a folder in *root*: `ls` lists what that holds."""
+    names = [*islice(matches(pattern, str(root)), _TARGETS_MAX)]
+    return len(names) == _TARGETS_MAX or any(
+        os.path.isdir(f"{root}/{name}")  # noqa: PTH112 - False for a name that is too long
+        for name in names
+    )
+
+
+def is_recursive(words: Sequence[str]) -> bool:
+    """Return whether `chmod` or its like with *words* changes all files of folders."""
+    return any(map(_RECURSIVE.fullmatch, words))
+
+
+def lost_rights(words: Sequence[str]) -> str | None:
+    """Return what `chmod` or its like does to folders among *words*, known or as written."""
+    plain = (os.path.normpath(_QUOTES.sub("", word)) for word in words)
+    if is_recursive(words) and any(map(_LARGE_TREE.fullmatch, plain)):
+        return "changes who may use all files of the machine or of a home directory"
+    return None
 
 
 def is_elsewhere(commands: Sequence[tuple[str, Reading]], root: PurePath) -> bool:

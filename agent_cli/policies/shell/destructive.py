@@ -13,8 +13,10 @@ from agent_cli.policies.shell.deleted_folders import (
     REMOVES_TREES,
     file_made,
     is_elsewhere,
+    is_recursive,
     is_vital,
     leads_out,
+    lost_rights,
     moves_hidden_away,
     moves_history_away,
 )
@@ -54,9 +56,8 @@ _DEVICE = r"/dev/(?:(?:sd|hd|vd|xvd|nvme|mmcblk|r?disk|md)\w+|mapper/\S+)"
 _IS_DEVICE = late_pattern(_DEVICE)
 _WRITES_DEVICE = late_pattern(rf">\|?\s*{_DEVICE}")
 _EVERY_NAME_HERE = late_pattern(r"(?:\./)?(?:\*\*?/)*\*+(?:\.\*)?")
-# The root, a folder of the system in it, a home directory, or the folder around.
-_LARGE_TREE = late_pattern(r"/+(?:\*|(?:s?bin|etc|home|lib|root|usr|var)/*)?|~[\w-]*/?|(?:\.\./?)+")
 _UNLINKS = frozenset({"rm", "unlink", "shred"})
+_RIGHTS = frozenset({"chmod", "chown", "chgrp"})
 _COPIES = frozenset({"cp", "mv", "tee", "install"})
 # An argument that makes a git command behind it irreversible.
 _GIT_LOSSES = tuple(
@@ -78,7 +79,7 @@ _GIT_LOSSES = tuple(
     )
 )
 # They run a command for the names that they read.
-_RUN_FOR_EACH = frozenset({"xargs", "parallel"})
+_RUN_FOR_EACH = frozenset({"xargs", "gxargs", "parallel"})
 _SEARCHES_MAX = 20  # each is read with all words behind it
 _FIND_BY_CONTENT = frozenset({"grep", "egrep", "fgrep", "rg"})
 # A mode without the owner's right to read.
@@ -132,7 +133,7 @@ def destructions(readings: Iterable[Reading], root: PurePath, script: str = "") 
     if (
         removes_list
         and not any(found)
-        and (moved or not lists_some(script))
+        and (moved or not lists_some(script, root))
         and not _reads_few(commands, root, may_be_folders=is_fed and not moved)
     ):
         found.append("deletes every file that a command lists")
@@ -176,6 +177,9 @@ def written_losses(script: str) -> list[str]:
     scripts = [*written_commands(script)]
     if any(map(moves_hidden_away, scripts)):
         return [MOVES_HISTORY]
+    behind = (dropwhile(lambda each: base_name(each) not in _RIGHTS, words) for words in scripts)
+    if rights := next(filter(None, map(lost_rights, map(tuple, behind))), None):
+        return [rights]
     found = [
         f"rm {target} deletes every file of a folder"
         for words in scripts
@@ -248,19 +252,9 @@ def _removal(
 
 
 def _chmod(words: Sequence[str]) -> str | None:
-    if _is_recursive(words) and any(map(_UNREADABLE.fullmatch, words)):
+    if is_recursive(words) and any(map(_UNREADABLE.fullmatch, words)):
         return "chmod makes all files of a folder unreadable"
-    return _rights(words)
-
-
-def _rights(words: Sequence[str]) -> str | None:
-    if _is_recursive(words) and any(map(_LARGE_TREE.fullmatch, words)):
-        return "changes who may use all files of the machine or of a home directory"
-    return None
-
-
-def _is_recursive(words: Sequence[str]) -> bool:
-    return any(re.fullmatch(r"-\w*R\w*|--recursive", word) for word in words)
+    return lost_rights(words)
 
 
 def _only_tries(words: Sequence[str]) -> bool:
@@ -281,7 +275,7 @@ def _truncate(words: Sequence[str]) -> str | None:
 
 
 _CHANGES: Mapping[str, Callable[[Sequence[str]], str | None]] = MappingProxyType(
-    {"chmod": _chmod, "chown": _rights, "chgrp": _rights, "rsync": _rsync, "truncate": _truncate}
+    dict.fromkeys(_RIGHTS, lost_rights) | {"chmod": _chmod, "rsync": _rsync, "truncate": _truncate}
 )
 
 

@@ -23,7 +23,7 @@ from agent_cli.policies.shell.reach import Objection, Reach
 from agent_cli.policies.shell.read_only import UNCERTAIN_FOLDER, objections
 from agent_cli.policies.shell.readings import UNSEEN, Reading, readings, seen_commands
 from agent_cli.policies.shell.rules import CommandRule, allowing, strongest
-from agent_cli.policies.shell.starters import STARTERS, base_name
+from agent_cli.policies.shell.starters import base_name, started_at
 from agent_cli.policies.shell.syntax import has_no_structure, odd_character
 from agent_cli.policies.shell.words import NotLiteral, Word
 from agent_cli.system.loading import late_pattern
@@ -49,9 +49,9 @@ _BRINGS_LINKS = frozenset({"mv", "cp"})
 _OF_WORKSPACE = late_pattern(r"[^/~$]+/")
 # What ends a command in a text, and what may stand before its program.
 _PARTS = late_pattern(r"[\n;&|()`{}]+")
-_REDIRECT = late_pattern(r"\d*[<>]+&?\s*[^\s;&|()`{}]+")
+_REDIRECT = late_pattern(r"\d*[<>]+[&|]?\s*(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s;&|()`{}\"']+)+")
 _QUOTES = late_pattern(r"[\"'\\$]")
-_SETTING = late_pattern(r"\w+\+?=")
+_SETTING = late_pattern(r"\w+(?:\[\w*\])?\+?=")
 _MODE = late_pattern(r"[0-7]{3,4}|[ugoa]*[+=-][rwxX]+")
 
 
@@ -139,7 +139,12 @@ def _first_words(script: str) -> Collection[str]:
     found: set[str] = set()
     for part in _PARTS.split(_REDIRECT.sub(" ", script)):
         words = _QUOTES.sub("", part).split()
-        is_any = words and (base_name(words[0]) in STARTERS or _SETTING.match(words[0]))
+        # A variable may be empty, or hold `sudo`.
+        is_any = words and (
+            part.lstrip().startswith("$")
+            or started_at(words) is not None
+            or _SETTING.match(words[0])
+        )
         found.update(words if is_any else words[:1])
     return found
 

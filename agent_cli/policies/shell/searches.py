@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import PurePath
 from typing import Final
 
-from agent_cli.policies.shell.deleted_folders import FINDS, REMOVES_TREES, is_vital
+from agent_cli.policies.shell.deleted_folders import FINDS, REMOVES_TREES, is_vital, names_folder
 from agent_cli.policies.shell.readings import Reading
 from agent_cli.policies.shell.starters import (
     FIND_STARTS,
@@ -81,6 +81,8 @@ _HIDES_ERRORS: Final = late_pattern(r"\s2>\s*/dev/null(?=\s|$)")
 # A pattern without a match may then be none at all, so that `ls` lists every name.
 _NO_PLAIN_LIST: Final = late_pattern(
     r"[\"'\\$`(){}]|(?:^|[;&|\n])\s*\.\s|\b(?:shopt|BASHOPTS|function|alias|cd|pushd|popd|setopt|GLOBIGNORE|source)\b"
+    # They take a list as xargs does.
+    r"|\b(?:parallel|gxargs)\b"
 )
 # What `find` lists besides the names that its tests choose, or instead of them.
 _LISTS_OTHERS: Final = late_pattern(r"-(?:f?printf|fprint0?|f?ls|exec\w*|ok\w*|files0-from)")
@@ -142,15 +144,15 @@ def feeds_xargs(script: str) -> bool:
     return 0 < count == len(_FEEDS.findall(script)) and not _OTHER_FIND.search(script)
 
 
-def lists_some(script: str) -> bool:
-    """Return whether each `xargs` in *script* deletes what `ls` lists of a pattern of names."""
+def lists_some(script: str, root: PurePath) -> bool:
+    """Return whether each `xargs` in *script* deletes what `ls` lists of a pattern of files."""
     if not _XARGS.search(script) or _NO_PLAIN_LIST.search(script):
         return False
     pipes = (each.split("|") for each in _SEPARATOR.split(_HIDES_ERRORS.sub("", script)))
-    return all(map(_removes_some, (pipe for pipe in pipes if any(map(_XARGS.search, pipe)))))
+    return all(_removes_some(pipe, root) for pipe in pipes if any(map(_XARGS.search, pipe)))
 
 
-def _removes_some(pipe: Sequence[str]) -> bool:
+def _removes_some(pipe: Sequence[str], root: PurePath) -> bool:
     if len(pipe) < 2:  # it reads a file, or what the script reads
         return False
     first, *between, last = map(str.split, pipe)
@@ -159,6 +161,7 @@ def _removes_some(pipe: Sequence[str]) -> bool:
         first[:1] == ["ls"]
         and bool(names)
         and all(map(_SOME_NAMES.fullmatch, names))
+        and not any(names_folder(each, root) for each in names)
         and all(_KEEPS_SOME.fullmatch(" ".join(each)) for each in between)
         and _REMOVES_NAMES.fullmatch(" ".join(last)) is not None
     )
@@ -171,8 +174,9 @@ def removes_each(words: Reading) -> bool:
     is_of_git = "rm" in git_call(known[at + 1 :])[:1]
     if is_of_git and not any(word and IS_FORCED.fullmatch(word) for word in words):
         return not REMOVERS.isdisjoint(words[:at])
-    is_in_text = not SHELLS.isdisjoint(words) and any(map(_removes_its_name, known))
-    return is_in_text or not REMOVERS.isdisjoint(words)
+    names = {*map(base_name, known)}
+    is_in_text = not SHELLS.isdisjoint(names) and any(map(_removes_its_name, known))
+    return is_in_text or not REMOVERS.isdisjoint(names)
 
 
 def _removes_its_name(script: str) -> bool:

@@ -923,6 +923,9 @@ def test_deleting_in_the_sandboxs_own_tmp_is_left_to_the_rules(
             ("chmod 755 /usr/x", False),
             ("chown -R me /workspace", False),
         ),
+        *(("chown -R me $HOME", True), ('sudo chown -R "$USER" "${HOME}/"', True)),
+        *(("chmod -R 777 /*", True), ("chmod -R 777 /etc/.", True), ("chmod -R 700 /dev", True)),
+        *(("chown -R me $HOME/x", False), ("chmod -R 755 *", False), ("chmod 755 $HOME", False)),
         ("emacs --batch --eval '(delete-directory \"/srv\" t)'", True),
         *(("python3 -c \"import shutil; shutil.rmtree('.')\"", True),),
         *(
@@ -1293,11 +1296,31 @@ def test_deleting_what_a_command_prints_asks(script: str, *, expected: bool) -> 
         *(("ls *.log | xargs rm\nls | xargs rm", True), ("env -C / ls *.log | xargs rm", True)),
         *(("ls | xargs -I{} sh -c 'rm -f {}'", True), ("ls | xargs -n1 sh -c 'rm \"$0\"'", True)),
         ("ls *.c | xargs -I{} sh -c 'cc {} && rm {}.o'", False),
+        *(("ls *.log | xargs rm; ls | parallel rm", True), ("ls | gxargs rm", True)),
+        *(("ls | xargs /bin/rm", True), ("ls | xargs /bin/sh -c 'rm \"$0\"'", True)),
+        *(
+            ("ls *.log | xargs rm; cat list | gxargs rm", True),
+            ("find . -name '*.orig' | gxargs /bin/rm", False),
+        ),
     ],
 )
 def test_deleting_what_ls_lists_of_a_pattern_asks_not(script: str, *, expected: bool) -> None:
     """It is `rm` of the pattern; of a folder or of everything, it asks."""
     assert asks(script) is expected
+
+
+def test_deleting_what_ls_lists_of_a_folder_asks(tmp_path: Path) -> None:
+    """It lists what the folder holds, by names that stand for other files in the workspace."""
+    (tmp_path / "x" / "conf.d").mkdir(parents=True)
+    (tmp_path / "a.log").touch()
+    rules = CommandRules(allow=[command_rule("*")])
+
+    verdicts = {
+        each: judge(f"ls {each} | xargs rm", rules, Reach(root=tmp_path)).verdict
+        for each in ("*.log", "*.d", "x/*.log", "x/*.d")
+    }
+
+    assert verdicts == {"*.log": "allow", "*.d": "allow", "x/*.log": "allow", "x/*.d": "ask"}
 
 
 @each_row(
@@ -1312,6 +1335,9 @@ def test_deleting_what_ls_lists_of_a_pattern_asks_not(script: str, *, expected: 
         *(("( (\n`tea repos delete x`", True), ("( (\nx=$(tea repos delete x)", True)),
         *(("( (; X='a b' tea repos delete x", True), ("( (; 2>x tea repos delete x", True)),
         ("( (\n@tea repos delete x", False),
+        *(("( (\n$SU tea repos delete x", True), ("( (\nbundle exec tea repos delete x", True)),
+        *(("( (\n>|x tea repos delete x", True), ("( (\n> 'a b' tea repos delete x", True)),
+        ("( (\nA[0]=1 tea repos delete x", True),
     ],
 )
 def test_verb_amid_a_line_that_cannot_be_parsed_asks_not(script: str, *, expected: bool) -> None:
