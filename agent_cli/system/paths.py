@@ -280,7 +280,7 @@ def identity(path: Path | str, *, follow_symlinks: bool = True) -> Identity | No
     """Return the device and inode of *path*, the same for all its names; None if it is missing."""
     try:
         found = os.stat(path, follow_symlinks=follow_symlinks)  # noqa: PTH116 - for speed
-    except OSError:
+    except (OSError, ValueError):  # with a NUL or half a character in its name, it is none
         return None
     return found.st_dev, found.st_ino
 

@@ -89,3 +89,9 @@ def test_link_that_cannot_be_followed_is_no_file(tmp_path: Path) -> None:
 def test_tilde_of_no_user_stays_as_it_is(path: str) -> None:
     """The name of a file may begin with one; what needs the file reports that it is missing."""
     assert paths.expanded(path) == Path(path)
+
+
+def test_name_that_no_file_can_have_has_no_identity(tmp_path: Path) -> None:
+    """A model may write half a character, or a NUL, as the name of a file."""
+    assert [paths.identity(tmp_path / name) for name in ("a\ud800", "a\0", "none")] == [None] * 3
+    assert paths.identity(tmp_path) is not None
