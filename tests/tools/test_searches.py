@@ -786,6 +786,29 @@ async def test_search_is_stopped_by_ctrl_c(slow_search: Tools) -> None:
             await asyncio.gather(slow_search("grep", pattern="x"), stop())
 
 
+async def test_secrets_among_hits_are_found_once_a_file_beside_the_event_loop(
+    tools: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 200,000 hits, each looked up by itself, it held the session for 0.8 s."""
+    for name in ("a.txt", "b.txt", ".env"):
+        tools.file(name, "needle\n" * 9)
+    asked: list[tuple[str, bool]] = []
+
+    def noted(path: Path) -> bool:
+        asked.append((path.name, threading.current_thread() is threading.main_thread()))
+        return path.name == ".env"
+
+    monkeypatch.setattr(search_runs, "is_secret", noted)
+
+    text = await tools.text("grep", pattern="needle")
+    assert sorted(asked) == [(".env", False), ("a.txt", False), ("b.txt", False)]
+    assert text.count("needle") == 18
+
+    asked.clear()
+    await tools.text("glob", pattern="*.txt")
+    assert sorted(asked) == [("a.txt", False), ("b.txt", False)]
+
+
 async def test_end_of_a_search_is_awaited_beside_the_event_loop(
     tree: Tools, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,7 +55,7 @@ async def glob(workspace: Workspace, params: GlobParameters, context: ToolContex
 
     found = await search(workspace, arguments)
     paths = await asyncio.to_thread(matching, found)
-    public = [path for path in paths if not is_secret(path)]
+    public = await asyncio.to_thread(_public, paths)
     shown = await asyncio.to_thread(_shown_paths, public, params.limit, workspace.root)
     notes: list[str] = []
     if not public:
@@ -70,6 +70,15 @@ async def glob(workspace: Workspace, params: GlobParameters, context: ToolContex
         notes.append(found.cut)
     text = "\n".join([*shown, *footer(notes)])
     return ToolResult.of(text, _details(len(shown), len(public), found))
+
+
+def _public(paths: Sequence[Path]) -> list[Path]:
+    return [path for path in paths if not is_secret(path)]
+
+
+def _secret(hits: Sequence[Hit], root: Path) -> set[bytes]:
+    paths = {hit.path for hit in hits}  # a file may have thousands of hits
+    return {path for path in paths if is_secret(root / os.fsdecode(path))}
 
 
 def _details(matches: int, total: int, found: SearchOutput) -> Json:
@@ -104,7 +113,7 @@ async def _ignored_names(
     matching: Callable[[SearchOutput], Sequence[Path]],
 ) -> list[str]:
     found = await _search_ignored(workspace, arguments, before)
-    paths = [path for path in await asyncio.to_thread(matching, found) if not is_secret(path)]
+    paths = await asyncio.to_thread(lambda: _public(matching(found)))
     named = await asyncio.to_thread(_shown_paths, paths, _IGNORED_NAMED, workspace.root)
     return _ignored(named, len(paths), found)
 
@@ -195,7 +204,7 @@ async def grep(workspace: Workspace, params: GrepParameters, context: ToolContex
     globs = _globs(workspace, params.glob, root)
     found = await search(workspace, _arguments(params, root, globs))
     hits = await asyncio.to_thread(hits_of, found.output, params.mode, workspace.root)
-    secret = {hit.path for hit in hits if is_secret(workspace.root / os.fsdecode(hit.path))}
+    secret = await asyncio.to_thread(_secret, hits, workspace.root)
     public = [hit for hit in hits if hit.path not in secret]
     shown, matches, untrue = await asyncio.to_thread(
         _shown_hits, public, params.limit, workspace.root
@@ -237,11 +246,9 @@ async def _ignored_matches(
 ) -> list[str]:
     arguments = ["--files-with-matches", "--null", *_query(params, root, globs)]
     found = await _search_ignored(workspace, arguments, before)
-    hits = [
-        hit
-        for hit in hits_of(found.output, "files", workspace.root)
-        if not is_secret(workspace.root / os.fsdecode(hit.path))
-    ]
+    hits = await asyncio.to_thread(hits_of, found.output, "files", workspace.root)
+    secret = await asyncio.to_thread(_secret, hits, workspace.root)
+    hits = [hit for hit in hits if hit.path not in secret]
     named, _, untrue = await asyncio.to_thread(_shown_hits, hits, _IGNORED_NAMED, workspace.root)
     return _ignored(named, len(hits) - len(untrue), found)
 
