@@ -15,7 +15,7 @@ from typing import Final
 from agent_cli.policies.shell.assignments import NEW
 from agent_cli.policies.shell.reach import matches
 from agent_cli.policies.shell.readings import Reading
-from agent_cli.policies.shell.starters import options_end
+from agent_cli.policies.shell.starters import base_name, options_end
 from agent_cli.policies.shell.words import has_glob
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.paths import real_path
@@ -52,6 +52,16 @@ _EXPANDS: Final = late_pattern(r"[${`]")
 _QUOTES: Final = late_pattern(r"[\"']")
 _HERE: Final = late_pattern(r"(?:\$\{?PWD\}?|\$\(pwd\)|`pwd`)/?")
 _TARGET_FOLDER: Final = late_pattern(r"(?:-[a-zA-Z]*t|--t[a-z-]*(?:=|$))(.*)", re.DOTALL)
+_FROM_HERE: Final = _MOVERS | {
+    "ln",
+    "truncate",
+    "fd",
+    "fdfind",
+    "xargs",
+    "gxargs",
+    "parallel",
+    "read",
+}
 # The root, a folder of the system in it, a home directory, or the folder around.
 _LARGE_TREE: Final = late_pattern(
     r"/+(?:\*|(?:s?bin|boot|dev|etc|home|lib\d*|root|usr|var|Users)(?:/\*)?)?"
@@ -162,6 +172,19 @@ def _is_outside(target: str, root: PurePath) -> bool:
     return is_vital(target, root) and not (
         _is_history(target) or PurePath(target) in (PurePath(), root)
     )
+
+
+def deletes_by_whole_paths(readings: Iterable[Reading]) -> bool:
+    """Return whether *readings* name all that they delete by whole paths, and bring no link."""
+    for head, *arguments in readings:
+        name = base_name(head or "")
+        if not head or name in _FROM_HERE or (name == "git" and "clean" in arguments):
+            return False
+        if name in _DELETERS:
+            words = [each for each in _operands(name, tuple(arguments)) if (each or "")[:1] != "-"]
+            if not words or not all(each and each[0] == "/" for each in words):
+                return False
+    return True
 
 
 def names_folder(pattern: str, root: PurePath) -> bool:

@@ -5,14 +5,17 @@ change files and yet read no secret: only what they name, if that. A link counts
 before the script; so once a copy or a move may have brought another one, nothing is read.
 """
 
+import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from agent_cli.policies.shell.data_losses import DELETES_DATA, deletes_data
+from agent_cli.policies.shell.deleted_folders import deletes_by_whole_paths
 from agent_cli.policies.shell.destructive import destructions, written_losses
 from agent_cli.policies.shell.effects import effects
 from agent_cli.policies.shell.fed_scripts import fed_commands
@@ -27,6 +30,7 @@ from agent_cli.policies.shell.starters import base_name, started_at
 from agent_cli.policies.shell.syntax import has_no_structure, odd_character
 from agent_cli.policies.shell.words import NotLiteral, Word
 from agent_cli.system.loading import late_pattern
+from agent_cli.system.paths import is_dir, real_path
 from agent_cli.system.records import dataclass
 
 _REASONS_MAX = 6
@@ -52,6 +56,12 @@ _PARTS = late_pattern(r"[\n;&|()`{}]+")
 _REDIRECT = late_pattern(r"\d*[<>]+[&|]?\s*(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s;&|()`{}\"']+)+")
 _QUOTES = late_pattern(r"[\"'\\$]")
 _SETTING = late_pattern(r"\w+(?:\[\w*\])?\+?=")
+# What follows runs in that folder, if it runs in no shell of its own.
+_ENTERS = late_pattern(
+    r"\s*cd\s+(?P<quote>[\"']?)(?P<folder>(?:/|\.\./)[\w./@+-]*)(?P=quote)\s*&&(?P<rest>.*)",
+    re.DOTALL | re.ASCII,
+)
+_IN_BACKGROUND = late_pattern(r"(?<![&<>|])&(?![&>])")
 _MODE = late_pattern(r"[0-7]{3,4}|[ugoa]*[+=-][rwxX]+")
 
 
@@ -110,9 +120,37 @@ def losses_of(script: str, seen: Sequence[Reading], reach: Reach) -> list[str]:
     is_own = reach.has_own_temporary and not any(
         each.is_relative_to("/tmp") for each in (reach.root, *reach.extra_dirs)
     )
+    opened = _in_opened_folders(script, seen, replace(reach, has_own_temporary=is_own))
+    if any(not losses_of(*each) for each in opened):
+        return []
     known = with_known_words(script, own_temporary=is_own)
     each_loss = (_losses(each, [*readings(each)], reach.root) for each in known)
     return [*dict.fromkeys(chain.from_iterable(each_loss))] if known else found
+
+
+def _in_opened_folders(
+    script: str, seen: Sequence[Reading], reach: Reach
+) -> Iterator[tuple[str, Sequence[Reading], Reach]]:
+    """Yield *script* as it is judged in each further folder that it surely works in.
+
+    It enters it first, or names what it deletes by whole paths.
+    """
+    folders = (reach.root, *reach.extra_dirs)
+    entered = _ENTERS.fullmatch(script) if reach.extra_dirs else None
+    if entered and not _IN_BACKGROUND.search(entered["rest"]):
+        folder = real_path(os.path.normpath(reach.root / entered["folder"]))
+        is_opened = is_dir(folder) and any(map(folder.is_relative_to, reach.extra_dirs))
+        # The workspace in it would be one of its folders.
+        if is_opened and not any(folder in each.parents for each in folders):
+            rest = entered["rest"]
+            yield rest, [*readings(rest)], replace(reach, root=folder, extra_dirs=())
+        return
+    if not reach.extra_dirs or UNSEEN in seen:
+        return
+    if deletes_by_whole_paths((*seen, *fed_commands(script, seen))):
+        for each in reach.extra_dirs:
+            if not any(each in other.parents for other in folders):
+                yield script, seen, replace(reach, root=each, extra_dirs=())
 
 
 def _losses(script: str, seen: Sequence[Reading], root: PurePath) -> list[str]:

@@ -10,9 +10,9 @@ from tests.tables import each_row
 ROOT = Path("/nowhere/here")
 
 
-def asks(script: str, root: Path = ROOT) -> bool:
-    """Return whether *script* asks in every mode."""
-    return judge(script, CommandRules(), Reach(root=root)).verdict == "ask"
+def asks(script: str, root: Path = ROOT, *opened: Path) -> bool:
+    """Return whether *script* asks in every mode, with the further folders *opened*."""
+    return judge(script, CommandRules(), Reach(root=root, extra_dirs=opened)).verdict == "ask"
 
 
 @pytest.fixture
@@ -71,3 +71,44 @@ def test_whole_path_in_the_workspace_may_be_deleted_from_anywhere(
 ) -> None:
     """Threat 19: it does not depend on the folder, unless it leads up again."""
     assert asks(script) is is_asked
+
+
+def test_folder_in_an_added_directory_may_be_deleted(linked: Path) -> None:
+    """As in the workspace: by its whole path, or behind a `cd` to that directory."""
+    added = linked.parent / "added"
+    (added / "sub").mkdir(parents=True)
+    (added / "away").symlink_to("/")
+    (added / "back").symlink_to(linked)
+    inside = [
+        f"rm -rf {added}/build",
+        f"make && rm -rf {added}/sub/x {added}/y",
+        f"cd {added} && rm -rf build && make",
+        f"cd '{added}' && ls *.log | xargs rm",
+        f"cd {added}/sub && find . -name __pycache__ -exec rm -rf {{}} +",
+        "cd ../added && rm -rf build; make 2>&1",
+    ]
+    asking = [
+        *(f"rm -rf {added}", f"rm -rf {added}/*", f"rm -rf {added}/.git"),
+        *(f"rm -rf {added}/../workspace", f"rm -rf {added}/away/etc", f"rm -rf {added}/back/"),
+        *(f"rm -rf {added}/x $y", f"rm -rf {added}/x; rm -rf out/share"),
+        *(f"ln -s / {added}/l; rm -rf {added}/l/etc", f"mv out {added}; rm -rf {added}/out/x"),
+        *(f"rm -rf {added}/x; truncate -s 1 -- a", f"rm -rf {added}/x; ls | xargs rm"),
+        *(f"rm -rf {added}/x; echo 'rm -rf out/x' | sh", f"rm -rf {added}/x; cd out; rm -r share"),
+        *(f"cd {added}; rm -rf out/share", f"cd {added} && rm -rf x & rm -rf out/share"),
+        *(f"cd {added} && rm -rf .", f"cd {added} && rm -rf ../workspace"),
+        *(f"cd {added} && cd - && rm -rf out/share", f"cd {added} && rm -rf away/etc"),
+        *(f"cd {added}/away && rm -rf etc", f"cd {added} && env -C / rm -rf etc"),
+        *(f"cd {added}/none && rm -rf x", f"cd {added} && git reset --hard"),
+        f"cd {added} && rm -rf {linked}/out/share",
+    ]
+
+    found = [each for each in (*inside, *asking) if asks(each, linked, added)]
+
+    assert found == asking
+
+
+def test_workspace_in_an_added_directory_may_not_be_deleted(linked: Path) -> None:
+    """With `--add-dir ..` it is a folder of that directory."""
+    scripts = ["cd .. && rm -rf workspace", f"rm -rf {linked}", f"cd {linked.parent} && rm -rf *"]
+
+    assert [each for each in scripts if asks(each, linked, linked.parent)] == scripts
