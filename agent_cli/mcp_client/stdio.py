@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 LINE_BYTES_MAX = 32 * 1024 * 1024
 _BYTES_A_READ = 65_536
+# Read without a pause for others: a read may be 32,000 lines of one letter.
+_LINES_TOGETHER = 200
 _BYTES_NOTED = 400
 _LINES_QUOTED = 3
 _FLUSH_S = 0.5
@@ -153,13 +155,15 @@ class StdioProcess:
             pass
 
     async def _reads(self, stdout: asyncio.StreamReader) -> AsyncIterator[Sequence[bytes]]:
-        """Yield the lines that each read ends, until the stream ends or a line is too long."""
+        """Yield the lines that a read ends, some at a time; until the end or a line too long."""
         line = bytearray()
         while chunk := await stdout.read(_BYTES_A_READ):
             *ends, rest = chunk.split(b"\n")
             if ends:
-                yield (bytes(line + ends[0]), *ends[1:])
+                ends[0] = bytes(line + ends[0])
                 line.clear()
+            for first in range(0, len(ends), _LINES_TOGETHER):
+                yield ends[first : first + _LINES_TOGETHER]
             line += rest
             if len(line) > LINE_BYTES_MAX:
                 self.fault = f"it sent a line of more than {LINE_BYTES_MAX // 1024 // 1024} MB"
@@ -167,7 +171,7 @@ class StdioProcess:
         self._is_silent = True
 
     def _items(self, line: bytes) -> Sequence[Item]:
-        items = parsed(line)
+        items = parsed(line) if line.strip() else ()
         for item in items:
             if isinstance(item, Exception):
                 self.stray.extend(_readable(line[:_BYTES_NOTED]))

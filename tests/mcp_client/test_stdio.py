@@ -3,12 +3,15 @@
 import asyncio
 import os
 import sys
+from collections.abc import Sequence
 
 import anyio
 import pytest
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification
 
+from agent_cli.mcp_client import stdio
+from agent_cli.mcp_client.mended_messages import Item, parsed
 from agent_cli.mcp_client.stdio import StdioProcess
 
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
@@ -49,6 +52,36 @@ async def test_message_never_waits_for_a_server_that_reads_nothing() -> None:
                 sent += 1
 
     assert sent == 3
+
+
+async def test_thousands_of_lines_in_one_read_leave_turns_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """65,536 lines that are no messages held the prompt for four seconds."""
+    total = longest = since = 0
+
+    def counted(line: bytes) -> Sequence[Item]:
+        nonlocal total, longest, since
+        total, since = total + 1, since + 1
+        longest = max(longest, since)
+        return parsed(line)
+
+    async def take_turns() -> None:
+        nonlocal since
+        while True:
+            await asyncio.sleep(0)
+            since = 0
+
+    monkeypatch.setattr(stdio, "parsed", counted)
+    transport = _server(r"print('x\n' * 5000)").transport()
+    async with transport as (incoming, _outgoing), asyncio.TaskGroup() as tasks:
+        others = tasks.create_task(take_turns())
+        async for _item in incoming:
+            pass
+        others.cancel()
+
+    assert total == 5000
+    assert longest < 1000
 
 
 def _server(program: str) -> StdioProcess:
