@@ -1,14 +1,12 @@
 """Imports of `-p` once its first reply comes: none, whatever tool the model calls."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 from agent_cli.system import paths
 from benchmarks._repository import add_extensions
 from tests.e2e.program import environment
-from tests.forked import arguments_of
+from tests.forked import arguments_of, start
 from tests.messages_api import Gate, ReceivedRequest, Reply, reply, serve_in_thread, tool_use
 
 CALLS = (
@@ -30,8 +28,9 @@ CALLS = (
 OF_THE_JOB = tool_use("job_output", {"id": 1})
 
 WATCHED = """
-import atexit, sys, threading
+import atexit, os, sys, threading
 
+from agent_cli.__main__ import main
 from agent_cli.app.preparations import REPLY_MODULES, TOOL_MODULES, EarlyImports
 
 late = []
@@ -56,10 +55,17 @@ def import_at_once(imports, modules, first=()):
         watch()
 
 EarlyImports.begin = import_at_once
-from agent_cli.__main__ import main
-sys.argv = ["agent-cli", "-p", "go", "--permission-mode", "yolo"]
-atexit.register(lambda: print(late, file=sys.stderr))
-main()
+for module in (*REPLY_MODULES, *TOOL_MODULES):
+    __import__(module)
+# A run for each line: a fork of what every run has imported when it is watched.
+while os.read(0, 1):
+    if not os.fork():
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.argv = ["agent-cli", "-p", "go", "--permission-mode", "yolo"]
+        atexit.register(lambda: print("late", late, file=sys.stderr, flush=True))
+        sys.exit(main())
+    os.wait()
 """
 
 
@@ -70,9 +76,37 @@ def test_calls_of_the_first_reply_import_nothing(tmp_path: Path) -> None:
     """
     add_extensions(Path.home())
     fork_servers()
-    for is_first in (True, False):
-        (tmp_path / "a.txt").write_text("one\n")
-        assert imported_after_the_first_reply(tmp_path) == "[]", is_first
+    script = tmp_path.with_suffix(".py")
+    script.write_text(WATCHED)
+    gates = [Gate(), Gate()]
+    waiting = iter(gates)
+
+    def answer(request: ReceivedRequest) -> Reply:
+        blocks = request.body["messages"][-1]["content"]
+        if len(blocks) == len(CALLS):
+            return reply(OF_THE_JOB)
+        said = [block.get("text") for block in blocks]
+        return reply(*CALLS, gate=next(waiting), hold_at=0) if "go" in said else reply("done")
+
+    with (
+        serve_in_thread(answer=answer) as api,
+        start(str(script), environment=environment(api, {}), fresh=True, folder=tmp_path) as runs,
+    ):
+        for gate in gates:
+            (tmp_path / "a.txt").write_text("one\n")
+            seen = len(api.requests)
+            print(file=runs.stdin, flush=True)
+            assert "imported\n" in runs.stderr  # reads up to that line
+            gate.open()
+            late = next(line for line in runs.stderr if line.startswith("late "))
+
+            assert late == "late []\n", gates.index(gate)
+            [results] = [
+                content
+                for request in api.requests[seen:]
+                if len(content := request.body["messages"][-1]["content"]) == len(CALLS)
+            ]
+            assert [result.get("is_error", False) for result in results] == [False] * len(CALLS)
 
 
 def fork_servers() -> None:
@@ -81,39 +115,3 @@ def fork_servers() -> None:
     file = paths.user_settings_file()
     forked = json.dumps(arguments_of(server))
     file.write_text(file.read_text().replace(json.dumps([server]), forked))
-
-
-def imported_after_the_first_reply(folder: Path) -> str:
-    """Run `-p` in *folder* until all calls have answered; return the modules imported by them."""
-    gate = Gate()
-
-    def answer(request: ReceivedRequest) -> Reply:
-        blocks = request.body["messages"][-1]["content"]
-        if len(blocks) == len(CALLS):
-            return reply(OF_THE_JOB)
-        said = [block.get("text") for block in blocks]
-        return reply(*CALLS, gate=gate, hold_at=0) if "go" in said else reply("done")
-
-    with serve_in_thread(answer=answer) as api:
-        program = subprocess.Popen(
-            [sys.executable, "-P", "-c", WATCHED],
-            env=environment(api, {}),
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        with program:
-            assert program.stderr
-            assert "imported\n" in program.stderr  # reads up to that line
-            gate.open()
-            _, shown = program.communicate(timeout=60)
-
-    [results] = [
-        content
-        for request in api.requests
-        if len(content := request.body["messages"][-1]["content"]) == len(CALLS)
-    ]
-    assert [result.get("is_error", False) for result in results] == [False] * len(CALLS)
-    return shown.splitlines()[-1]
