@@ -175,13 +175,16 @@ def unsent_images(startup: StartupContext) -> Callable[[Sequence[Message], str],
     provider = startup.loaded.settings.provider
 
     def unsent(messages: Sequence[Message], model_id: str) -> Sequence[int]:
-        contents = [() if isinstance(each, CustomMessage) else each.content for each in messages]
         if not provider.speaks_messages or not any(
-            block["type"] in ("image", "document") for each in contents for block in each
+            block["type"] in ("image", "document")
+            for each in messages
+            if not isinstance(each, CustomMessage)
+            for block in each.content
         ):
-            return (0,) * len(contents)
+            return (0,) * len(messages)
         from agent_cli.providers.anthropic.sent_images import unsent_images  # with images
 
+        contents = [() if isinstance(each, CustomMessage) else each.content for each in messages]
         window = model_by_id(model_id).context_window
         return unsent_images(contents, compat=provider.compat, context_window=window)
 
