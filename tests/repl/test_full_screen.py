@@ -22,15 +22,18 @@ INSTALLED_SHELLS = [
 ]
 # Reports whether it has the terminal, reads a line at a time, and ends with 3 at `q`.
 PROGRAM = f"""#!{sys.executable} -IS
-import os, signal, sys
+import os, select, signal, sys
 signal.signal(signal.SIGINT, lambda *_: os.write(1, b"SIGINT\\n"))
 signal.signal(signal.SIGCONT, lambda *_: os.write(1, b"goes on\\n"))
 if os.isatty(0) and os.isatty(1):
     print("on the whole screen", flush=True)
-for line in sys.stdin:
-    if line == "q\\n":
-        sys.exit(3)
-    print("line", line, flush=True)
+while True:
+    # A signal just before the wait has its handler run after it, so none waits for long.
+    if select.select([0], [], [], 1)[0]:
+        line = os.read(0, 100).decode()
+        if line in ("", "q\\n"):
+            sys.exit(3 if line else 0)
+        print("line", line, flush=True)
 """
 
 
