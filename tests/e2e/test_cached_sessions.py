@@ -140,7 +140,7 @@ def run_session(
             api=api,
             script="\n".join([f"CALL bash {dumps({'command': 'true'})} {'word ' * 4_000}", *lines])
             + "\n",
-            AGENT_CLI_MCP__FIRST_PROMPT_WAIT_S=wait_s,
+            AGENT_CLI_MCP__HEADLESS_WAIT_S=wait_s,
             AGENT_CLI_PROVIDER__THREADS_ABOVE_TOKENS="5000" if threads else "0",
             AGENT_CLI_PROVIDER__THREADS_ELSEWHERE="true",
         )
