@@ -66,7 +66,7 @@ def hosted_request(
     by_reference = TOOL_REFERENCES in betas
     asks = {name for name, hosted in offered.items() if not hosted.is_open}
     loads = asks & hosted_in(history)
-    gone = hosted_in(history) & (_BETAS.keys() - asks) | (set() if by_reference else loads)
+    gone = hosted_in(history) & (_BETAS.keys() - (asks if by_reference else ()))
     ours = [
         replace(each, name=_ASK + each.name, hosted=None, finds_tools=by_reference)
         if each.name in asks
