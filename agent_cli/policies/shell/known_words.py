@@ -125,7 +125,7 @@ def _with_texts_run(script: str) -> tuple[str, Sequence[tuple[int, int]]]:
     if not _RUNS_TEXT.search(script):
         return script, ()
     tree = syntax_tree(script)
-    text, at, whole = tree.text or b"", 0, b""
+    text, at, whole = _text(tree), 0, b""
     has_local = _MAKES_LOCAL.search(script) is not None
     composed: list[tuple[int, int]] = []
     for node in descendants(tree):
@@ -138,6 +138,11 @@ def _with_texts_run(script: str) -> tuple[str, Sequence[tuple[int, int]]]:
             if node.children[1].type == "string":
                 composed.append((start, len(whole)))
     return (whole + text[at:]).decode(), composed
+
+
+def _text(tree: "Node") -> bytes:
+    """Return the source text of *tree* from the script's beginning, where positions count from."""
+    return b" " * tree.start_byte + (tree.text or b"")
 
 
 def _run_in_place(command: "Node", *, has_local: bool) -> str:
@@ -234,7 +239,7 @@ def _changed(
     chosen: Mapping[tuple[str, ...], str],
 ) -> str:
     """Return the script of *tree* with one of its texts, the *chosen* one, for each word."""
-    text, at, pieces = tree.text or b"", 0, list[bytes]()
+    text, at, pieces = _text(tree), 0, list[bytes]()
     for word, texts in changes:
         if word.start_byte >= at:
             pieces += [text[at : word.start_byte], chosen[tuple(texts)].encode()]

@@ -51,6 +51,24 @@ def test_deleting_behind_a_link_asks_also_where_that_was_moved_first(linked: Pat
 
 
 @each_row(
+    "before",
+    ["", " ", "\t", "\n\n", "  \n "],
+)
+def test_blanks_before_a_script_hide_no_link(before: str, linked: Path) -> None:
+    """The parser's tree begins at the first word, and its positions at the script's beginning."""
+    opened = linked.parent / "opened"
+    opened.mkdir(exist_ok=True)
+    link = opened / "out"
+    if not link.is_symlink():
+        link.symlink_to("/usr")
+
+    assert asks(f"{before}rm -rf out/*", linked)
+    assert asks(f"{before}eval 'rm -rf out/*'", linked)
+    assert asks(f"{before}cd {opened} && rm -rf out/*", linked, opened)
+    assert asks(f"cd {opened} &&{before}rm -rf out/*", linked, opened)
+
+
+@each_row(
     ("script", "is_asked"),
     [
         (f"cd /usr/share && ls && rm -rf {ROOT}/build", False),
