@@ -13,7 +13,7 @@ from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import ToolContext, ToolResult
 from agent_cli.system.paths import is_dir
-from agent_cli_tools.search_tools import GlobParameters, GrepParameters
+from agent_cli_tools.search_tools import GlobParameters, GrepMode, GrepParameters
 from agent_cli_tools.searches import (
     Hit,
     SearchOutput,
@@ -74,11 +74,6 @@ async def glob(workspace: Workspace, params: GlobParameters, context: ToolContex
 
 def _public(paths: Sequence[Path]) -> list[Path]:
     return [path for path in paths if not is_secret(path)]
-
-
-def _secret(hits: Sequence[Hit], root: Path) -> set[bytes]:
-    paths = {hit.path for hit in hits}  # a file may have thousands of hits
-    return {path for path in paths if is_secret(root / os.fsdecode(path))}
 
 
 def _details(matches: int, total: int, found: SearchOutput) -> Json:
@@ -203,9 +198,9 @@ async def grep(workspace: Workspace, params: GrepParameters, context: ToolContex
     root = search_root(workspace, params.path, context)
     globs = _globs(workspace, params.glob, root)
     found = await search(workspace, _arguments(params, root, globs))
-    hits = await asyncio.to_thread(hits_of, found.output, params.mode, workspace.root)
-    secret = await asyncio.to_thread(_secret, hits, workspace.root)
-    public = [hit for hit in hits if hit.path not in secret]
+    public, secrets = await asyncio.to_thread(
+        _public_hits, found.output, params.mode, workspace.root
+    )
     shown, matches, untrue = await asyncio.to_thread(
         _shown_hits, public, params.limit, workspace.root
     )
@@ -219,7 +214,7 @@ async def grep(workspace: Workspace, params: GrepParameters, context: ToolContex
     elif matches < total:
         unit = "matches" if params.mode == "content" else "files"
         notes.append(f"{matches:,} of {total:,} {unit} shown; narrow the search or raise limit")
-    notes += [*left_out(len(secret)), *not_read(found)]
+    notes += [*left_out(secrets), *not_read(found)]
     if untrue:
         notes.append(f"{len(untrue)} left out that changed meanwhile, or may hold secrets")
     if found.cut:
@@ -246,9 +241,7 @@ async def _ignored_matches(
 ) -> list[str]:
     arguments = ["--files-with-matches", "--null", *_query(params, root, globs)]
     found = await _search_ignored(workspace, arguments, before)
-    hits = await asyncio.to_thread(hits_of, found.output, "files", workspace.root)
-    secret = await asyncio.to_thread(_secret, hits, workspace.root)
-    hits = [hit for hit in hits if hit.path not in secret]
+    hits, _ = await asyncio.to_thread(_public_hits, found.output, "files", workspace.root)
     named, _, untrue = await asyncio.to_thread(_shown_hits, hits, _IGNORED_NAMED, workspace.root)
     return _ignored(named, len(hits) - len(untrue), found)
 
@@ -306,6 +299,14 @@ def _globs(workspace: Workspace, written: str, root: str) -> list[str]:
         if base != top and "/" in name.rstrip("/") and not name.startswith("**/"):
             globs.append(f"{mark}{here}{name.lstrip('/')}")
     return globs
+
+
+def _public_hits(output: bytes, mode: GrepMode, root: Path) -> tuple[list[Hit], int]:
+    """Return the hits in files that hold no secrets, and how many other files have some."""
+    hits = hits_of(output, mode, root)
+    paths = {hit.path for hit in hits}  # a file may have thousands of hits
+    secret = {path for path in paths if is_secret(root / os.fsdecode(path))}
+    return [hit for hit in hits if hit.path not in secret], len(secret)
 
 
 def _shown_hits(hits: list[Hit], limit: int, root: Path) -> tuple[list[str], int, set[bytes]]:

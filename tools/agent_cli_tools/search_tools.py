@@ -1,7 +1,7 @@
 """The tools that search, glob and grep; `search_runs` runs a search, with the first one."""
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.late_models import Field
@@ -15,6 +15,9 @@ _GLOB = (
     " first."
 )
 _GREP = "Search files for a regex (ripgrep); respects .gitignore, newest first."
+
+
+GrepMode: TypeAlias = Literal["content", "files", "count"]
 
 
 class SearchParameters(Parameters):
@@ -34,7 +37,7 @@ class GrepParameters(SearchParameters):
     """Parameters of grep."""
 
     glob: str = ""
-    mode: Literal["content", "files", "count"] = "content"
+    mode: GrepMode = "content"
     context: int = Field(0, ge=0, le=20)
     ignore_case: bool = False
     limit: int = Field(100, ge=1)

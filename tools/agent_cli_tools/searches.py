@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
-from typing import IO, Literal
+from typing import IO
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.tooling import ToolContext
@@ -21,6 +21,7 @@ from agent_cli.system.fixed_paths import directory_at, open_file
 from agent_cli.system.programs import find_program
 from agent_cli.system.records import dataclass
 from agent_cli_tools.command_line import command_environment
+from agent_cli_tools.search_tools import GrepMode
 from agent_cli_tools.secret_files import is_linked_secret
 from agent_cli_tools.workspace import Workspace, named
 
@@ -363,7 +364,7 @@ _FORMATS = {"content": _content, "files": _files, "count": _counts}
 _BETWEEN = Hit(b"", "--", is_match=False)
 
 
-def hits_of(output: bytes, mode: Literal["content", "files", "count"], root: Path) -> list[Hit]:
+def hits_of(output: bytes, mode: GrepMode, root: Path) -> list[Hit]:
     """Return the lines that *output* holds in *mode*, those of the file last changed first.
 
     ripgrep can sort, but searches in one thread then, and shows nothing before it has seen all.
