@@ -23,6 +23,8 @@ from agent_cli.system.paths import real_path
 FINDS: Final = frozenset({"find", "gfind"})
 REMOVES_TREES: Final = frozenset({"rimraf", "del-cli", "srm"})
 """`rm -rf` under another name."""
+RUN_FOR_EACH: Final = frozenset({"xargs", "gxargs", "parallel"})
+"""They run a command for the names that they read."""
 
 MOVES_HISTORY: Final = "moves the history of a repository to where it may be lost"
 _HISTORY: Final = (".git", ".git/objects", ".git/objects/pack", ".git/refs", ".git/refs/heads")
@@ -52,16 +54,7 @@ _EXPANDS: Final = late_pattern(r"[${`]")
 _QUOTES: Final = late_pattern(r"[\"']")
 _HERE: Final = late_pattern(r"(?:\$\{?PWD\}?|\$\(pwd\)|`pwd`)/?")
 _TARGET_FOLDER: Final = late_pattern(r"(?:-[a-zA-Z]*t|--t[a-z-]*(?:=|$))(.*)", re.DOTALL)
-_FROM_HERE: Final = _MOVERS | {
-    "ln",
-    "truncate",
-    "fd",
-    "fdfind",
-    "xargs",
-    "gxargs",
-    "parallel",
-    "read",
-}
+_FROM_HERE: Final = _MOVERS | RUN_FOR_EACH | {"ln", "truncate", "fd", "fdfind", "read"}
 # The root, a folder of the system in it, a home directory, or the folder around.
 _LARGE_TREE: Final = late_pattern(
     r"/+(?:\*|(?:s?bin|boot|dev|etc|home|lib\d*|root|usr|var|Users)(?:/\*)?)?"

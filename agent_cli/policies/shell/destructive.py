@@ -11,6 +11,7 @@ from agent_cli.policies.shell.deleted_folders import (
     FINDS,
     MOVES_HISTORY,
     REMOVES_TREES,
+    RUN_FOR_EACH,
     file_made,
     is_elsewhere,
     is_recursive,
@@ -78,8 +79,6 @@ _GIT_LOSSES = tuple(
         ("submodule", FORCE),
     )
 )
-# They run a command for the names that they read.
-_RUN_FOR_EACH = frozenset({"xargs", "gxargs", "parallel"})
 _SEARCHES_MAX = 20  # each is read with all words behind it
 _FIND_BY_CONTENT = frozenset({"grep", "egrep", "fgrep", "rg"})
 # A mode without the owner's right to read.
@@ -126,19 +125,18 @@ def destructions(readings: Iterable[Reading], root: PurePath, script: str = "") 
     ]
     reads = any(name == "read" for name, _ in commands)
     removes_list = any(
-        (name in _RUN_FOR_EACH and removes_each(words))
+        (name in RUN_FOR_EACH and removes_each(words))
         or (name in REMOVERS and reads and None in words)
         for name, words in commands
     )
-    if (
-        removes_list
-        and not any(found)
-        and (moved or not lists_some(script, root))
-        and not _reads_few(commands, root, may_be_folders=is_fed and not moved)
+    if not any(found) and (
+        (
+            removes_list
+            and (moved or not lists_some(script, root))
+            and not _reads_few(commands, root, may_be_folders=is_fed and not moved)
+        )
+        or (removes_output(script) and not _reads_few(commands, root, may_be_folders=not moved))
     ):
-        found.append("deletes every file that a command lists")
-    few = _reads_few(commands, root, may_be_folders=not moved) if removes_output(script) else True
-    if not few and not any(found):
         found.append("deletes every file that a command lists")
     if moves_history_away(commands, root):
         found.append(MOVES_HISTORY)
