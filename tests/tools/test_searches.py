@@ -92,6 +92,21 @@ async def test_grep_shows_nothing_of_a_secret_file(tree: Tools) -> None:
         assert text == "[no matches for CANARY in .; 1 file left out that may hold secrets]"
 
 
+async def test_separator_of_a_secret_file_is_left_out_with_it(tools: Tools) -> None:
+    for name in ("a.txt", ".env", "b.txt"):
+        tools.file(name, "needle\n")
+        os.utime(tools.root / name, (2_000_000_000, 2_000_000_000))
+
+    text = await tools.text("grep", pattern="needle", context=1)
+
+    assert text.splitlines() == [
+        "a.txt:1:needle",
+        "--",
+        "b.txt:1:needle",
+        "[1 file left out that may hold secrets]",
+    ]
+
+
 async def test_searches_show_no_secret_of_a_home_directory(tools: Tools) -> None:
     """Threat 4: the folder they are in tells some secrets, and it may be the workspace itself."""
     tools.file(".docker/config.json", "needle")
@@ -798,7 +813,8 @@ async def test_secrets_among_hits_are_found_once_a_file_beside_the_event_loop(
         asked.append((path.name, threading.current_thread() is threading.main_thread()))
         return path.name == ".env"
 
-    monkeypatch.setattr(search_runs, "is_secret", noted)
+    for module in (search_runs, searches):
+        monkeypatch.setattr(module, "is_secret", noted)
 
     text = await tools.text("grep", pattern="needle")
     assert sorted(asked) == [(".env", False), ("a.txt", False), ("b.txt", False)]

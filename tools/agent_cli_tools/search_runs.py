@@ -13,7 +13,7 @@ from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import ToolContext, ToolResult
 from agent_cli.system.paths import is_dir
-from agent_cli_tools.search_tools import GlobParameters, GrepMode, GrepParameters
+from agent_cli_tools.search_tools import GlobParameters, GrepParameters
 from agent_cli_tools.searches import (
     Hit,
     SearchOutput,
@@ -198,9 +198,7 @@ async def grep(workspace: Workspace, params: GrepParameters, context: ToolContex
     root = search_root(workspace, params.path, context)
     globs = _globs(workspace, params.glob, root)
     found = await search(workspace, _arguments(params, root, globs))
-    public, secrets = await asyncio.to_thread(
-        _public_hits, found.output, params.mode, workspace.root
-    )
+    public, secrets = await asyncio.to_thread(hits_of, found.output, params.mode, workspace.root)
     shown, matches, untrue = await asyncio.to_thread(
         _shown_hits, public, params.limit, workspace.root
     )
@@ -241,7 +239,7 @@ async def _ignored_matches(
 ) -> list[str]:
     arguments = ["--files-with-matches", "--null", *_query(params, root, globs)]
     found = await _search_ignored(workspace, arguments, before)
-    hits, _ = await asyncio.to_thread(_public_hits, found.output, "files", workspace.root)
+    hits, _ = await asyncio.to_thread(hits_of, found.output, "files", workspace.root)
     named, _, untrue = await asyncio.to_thread(_shown_hits, hits, _IGNORED_NAMED, workspace.root)
     return _ignored(named, len(hits) - len(untrue), found)
 
@@ -299,14 +297,6 @@ def _globs(workspace: Workspace, written: str, root: str) -> list[str]:
         if base != top and "/" in name.rstrip("/") and not name.startswith("**/"):
             globs.append(f"{mark}{here}{name.lstrip('/')}")
     return globs
-
-
-def _public_hits(output: bytes, mode: GrepMode, root: Path) -> tuple[list[Hit], int]:
-    """Return the hits in files that hold no secrets, and how many other files have some."""
-    hits = hits_of(output, mode, root)
-    paths = {hit.path for hit in hits}  # a file may have thousands of hits
-    secret = {path for path in paths if is_secret(root / os.fsdecode(path))}
-    return [hit for hit in hits if hit.path not in secret], len(secret)
 
 
 def _shown_hits(hits: list[Hit], limit: int, root: Path) -> tuple[list[str], int, set[bytes]]:

@@ -22,7 +22,7 @@ from agent_cli.system.programs import find_program
 from agent_cli.system.records import dataclass
 from agent_cli_tools.command_line import command_environment
 from agent_cli_tools.search_tools import GrepMode
-from agent_cli_tools.secret_files import is_linked_secret
+from agent_cli_tools.secret_files import is_linked_secret, is_secret
 from agent_cli_tools.workspace import Workspace, named
 
 LIMIT_S = 20.0
@@ -364,9 +364,10 @@ _FORMATS = {"content": _content, "files": _files, "count": _counts}
 _BETWEEN = Hit(b"", "--", is_match=False)
 
 
-def hits_of(output: bytes, mode: GrepMode, root: Path) -> list[Hit]:
+def hits_of(output: bytes, mode: GrepMode, root: Path) -> tuple[list[Hit], int]:
     """Return the lines that *output* holds in *mode*, those of the file last changed first.
 
+    Those of files that may hold secrets are left out; the number of such files comes second.
     ripgrep can sort, but searches in one thread then, and shows nothing before it has seen all.
     """
     files: dict[bytes, list[Hit]] = {}
@@ -380,8 +381,9 @@ def hits_of(output: bytes, mode: GrepMode, root: Path) -> list[Hit]:
             of_file.append(_BETWEEN)
         is_divided, divides = is_divided or (divides and not of_file), False
         of_file.append(hit)
-    changed = {path: modified(root / os.fsdecode(path)) for path in files}
+    paths = {path: root / os.fsdecode(path) for path in files}
+    changed = {path: modified(at) for path, at in paths.items() if not is_secret(at)}
     hits: list[Hit] = []
-    for path in sorted(files, key=lambda path: (-changed[path], path)):
+    for path in sorted(changed, key=lambda path: (-changed[path], path)):
         hits += [_BETWEEN, *files[path]] if hits and is_divided else files[path]
-    return hits
+    return hits, len(files) - len(changed)
