@@ -4,13 +4,15 @@ Nothing is written to `os.environ`: tools and MCP servers must not inherit varia
 """
 
 import stat
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from agent_cli.contracts.errors import KEYS_URL, NoCredentials, SettingsError
 from agent_cli.contracts.options import PlatformName
+from agent_cli.settings import ENVIRONMENT_PREFIX, PROJECT_CREDENTIALS, read_file
 from agent_cli.settings.schema import Settings
 from agent_cli.system import paths
+from agent_cli.system.loading import late_pattern
 
 _CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE")
 # Of a variable's name that was meant to be that of the key: one or two letters differ.
@@ -26,6 +28,10 @@ OPTIONAL_SECRETS: Mapping[str, tuple[str, ...]] = {
     "admin": ("ANTHROPIC_ADMIN_API_KEY",),
     "web search": ("BRAVE_API_KEY",),
 }
+_USED_NAMES = frozenset(
+    (*PROJECT_CREDENTIALS, *(name for names in OPTIONAL_SECRETS.values() for name in names))
+)
+VARIABLE = late_pattern(r"\$\{([A-Za-z_]\w*)")
 
 
 class Environment(Mapping[str, str]):
@@ -115,6 +121,42 @@ def load_environment(
         notices = []
     notices = [*user_notices, *_exposed(paths.user_env_file()), *notices]
     return Environment(process, user, project, tuple(notices))
+
+
+def acting_variables(workspace: Path, files: Iterable[Path]) -> Mapping[str, str]:
+    """Return the variables that the workspace's `.env` sets for this program; no others.
+
+    Most `.env` files belong to the project's own programs, and hold keys that no question should
+    show.
+
+    Args:
+        workspace: The directory with the `.env`.
+        files: The other files that would act: a `${NAME}` in one may stand for such a variable.
+
+    Raises:
+        SettingsError: The `.env` cannot be read.
+    """
+    path = workspace / ".env"
+    if not paths.is_file(path):
+        return {}
+    text = read_file(path)
+    names = _USED_NAMES | {name for file in files for name in VARIABLE.findall(_text_of(file))}
+    # The parser is imported only where a name occurs at all: this runs at each start.
+    if not any(name in text for name in (ENVIRONMENT_PREFIX, *names)):
+        return {}
+    found, _ = _read(path, from_project=True)
+    return {
+        name: value
+        for name, value in found.items()
+        if name in names or name.startswith(ENVIRONMENT_PREFIX)
+    }
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return read_file(path)
+    except SettingsError:  # whoever uses the file reports that
+        return ""
 
 
 def _exposed(path: Path) -> Iterator[str]:

@@ -19,6 +19,7 @@ from agent_cli.prompt_files.skill_files import FILES
 from agent_cli.prompt_files.written_servers import written_servers
 from agent_cli.settings import CLAUDE_FILES, SERVERS_FILE, Entry, WrittenHooks, read_file
 from agent_cli.settings.env_file import is_user_only
+from agent_cli.settings.environment import VARIABLE
 from agent_cli.settings.extension_settings import McpServer
 from agent_cli.settings.files import ClaudeFile, file_entries
 from agent_cli.settings.hook_files import (
@@ -43,7 +44,6 @@ from agent_cli.trust.store import (
     shown_name,
     used_variables,
 )
-from agent_cli.trust.variables import VARIABLE
 
 _SERVER_PREFIX = "mcp.servers."
 _ACTING = ("command", "url", "cwd", "args", "env", "headers", "oauth")

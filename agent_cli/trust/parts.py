@@ -21,6 +21,7 @@ from agent_cli.settings import (
     WrittenHooks,
     read_file,
 )
+from agent_cli.settings.environment import acting_variables
 from agent_cli.settings.files import ClaudeFile, file_entries
 from agent_cli.settings.hook_files import all_scripts_of, hooks_in_files, scripts_of
 from agent_cli.settings.layers import Layers, is_guard, is_guard_variable
@@ -28,7 +29,6 @@ from agent_cli.settings.loaded_files import PACKAGE, npm_scripts
 from agent_cli.system.json_text import load_commented
 from agent_cli.system.repositories import place_in_project, project_folders
 from agent_cli.system.shapes import is_array, is_object
-from agent_cli.trust.variables import acting_variables
 
 _UNREADABLE: Final = "unreadable"
 

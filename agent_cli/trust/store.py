@@ -17,10 +17,10 @@ from agent_cli.prompt_files.command_files import command_paths
 from agent_cli.prompt_files.skill_files import skill_paths
 from agent_cli.settings import CLAUDE_FILES as HOOK_FILES
 from agent_cli.settings import SERVERS_FILE, SETTINGS_FILES
+from agent_cli.settings.environment import acting_variables
 from agent_cli.system import paths
 from agent_cli.system.repositories import in_each, project_folders
 from agent_cli.system.shapes import is_object
-from agent_cli.trust.variables import acting_variables
 
 if TYPE_CHECKING:
     from agent_cli.trust.parts import Fingerprint, Part
