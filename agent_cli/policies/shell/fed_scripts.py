@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Final
 
 from agent_cli.policies.shell.assignments import EXPANSIONS, Assignments, script_in
 from agent_cli.policies.shell.effects import is_known
-from agent_cli.policies.shell.foreign_code import commands_in, is_code, reads_code, started_by
+from agent_cli.policies.shell.foreign_code import (
+    commands_in,
+    paths_run,
+    plain_path,
+    reads_code,
+    started_by,
+    starts_code,
+)
 from agent_cli.policies.shell.known_words import with_known_words
 from agent_cli.policies.shell.readings import (
     BEYOND,
@@ -71,7 +78,6 @@ _FOLDER_OF_SCRIPT: Final = late_pattern(
 )
 _PRINTS_FOLDER: Final = late_pattern(r"\$\(\s*cd\s+\"?([\w./-]+)\"?\s*&&\s*pwd\s*\)")
 _EXPANDS: Final = late_pattern(r"[$`]")
-_RUN_FILES: Final = frozenset({"source", "."})
 _WHOLE_LINE: Final = late_pattern("^")
 _COMPOSED_MAX: Final = 200
 _LIST: Final = late_pattern(r"\"?\$(?:[@*]|\{[@*]\})\"?")
@@ -98,7 +104,7 @@ def possible_commands(script: str) -> list[Reading]:
 
 def fed_commands(script: str, seen: Sequence[Reading]) -> Iterator[Reading]:
     """Yield the readings of each text in *script* that may run; its own readings are *seen*."""
-    codes = [words for words in seen if is_code(words)]
+    codes = [words for words in seen if starts_code(words)]
     heads = {base_name(words[0]) for words in seen if words and words[0]}
     marks, is_code_read = [*_marks_read_by(heads)], any(map(reads_code, codes))
     is_run_unseen = UNSEEN in seen or BEYOND in seen
@@ -111,7 +117,10 @@ def fed_commands(script: str, seen: Sequence[Reading]) -> Iterator[Reading]:
         yield from chain.from_iterable(_behind(mark, text) for text in inside)
     if is_run_unseen:
         texts |= dict.fromkeys(inside)
-    files = [*_files_run(script, seen)]
+    run_files = [*_files_run(script, seen)]
+    codes_run = (text for text, is_foreign in run_files if is_foreign)
+    texts |= dict.fromkeys(chain.from_iterable(map(commands_in, codes_run)))
+    files = [text for text, is_foreign in run_files if not is_foreign]
     for text in files:
         texts |= dict.fromkeys(with_known_words(text, own_temporary=False) or [text])
     handed = [*_handed_to_shells(script, is_all=is_run_unseen)]
@@ -302,26 +311,28 @@ def _decoded(texts: Sequence[str]) -> Iterator[str]:
                 continue
 
 
-def _files_run(script: str, seen: Sequence[Reading]) -> Iterator[str]:
-    """Yield the texts that *script* writes to a file that it runs: `echo ls > x; sh x`."""
-    if not _WRITES.search(script):
-        return
-    run = {_plain_path(each) for each in map(_file_run, seen)} - {""}
-    names = {each.rpartition("/")[2] for each in run}
-    for node in descendants(syntax_tree(script)) if run else ():
+def _files_run(script: str, seen: Sequence[Reading]) -> Iterator[tuple[str, bool]]:
+    """Yield each text that *script* writes to a file that it runs, and whether it is no shell's."""
+    run = paths_run(seen) if _WRITES.search(script) else {}
+    codes = {path.rpartition("/")[2]: is_code for path, is_code in run.items()}
+    # From the end on: a file may be made of one that was written before.
+    for node in reversed([*descendants(syntax_tree(script))] if run else ()):
         opened = opened_file(node) if node.type == "file_redirect" else None
         if opened is None or ">" not in source(node):
             continue
-        path = _plain_path(_QUOTE.sub("", source(opened)))
+        path = plain_path(_QUOTE.sub("", source(opened)))
         name = path.rpartition("/")[2]
-        if name not in names and not _EXPANDS.search(name):
+        if name not in codes and not _EXPANDS.search(name):
             continue
         part = source(_statement_around(node))
+        inside, is_code = readings(part), codes.get(name, False)
+        copied = chain.from_iterable(words[1:] for words in inside if words[:1] == ("cat",))
+        codes |= {each.rpartition("/")[2]: is_code for each in filter(None, copied)}
         folder_of = path if path in run else "/"  # else it may be another one
-        yield from (_in_its_folder(each, folder_of) for each in _texts(part, readings(part)))
-    teed = {_plain_path(word or "") for words in seen if words[:1] == ("tee",) for word in words}
-    if path := next(iter(sorted(teed & run)), ""):
-        yield from (_in_its_folder(each, path) for each in _texts(script, seen))
+        yield from (_as_run(each, folder_of, is_code=is_code) for each in _texts(part, inside))
+    teed = {plain_path(word or "") for words in seen if words[:1] == ("tee",) for word in words}
+    if path := next(iter(sorted(teed & run.keys())), ""):
+        yield from (_as_run(each, path, is_code=run[path]) for each in _texts(script, seen))
 
 
 def _statement_around(redirect: "Node") -> "Node":
@@ -332,26 +343,15 @@ def _statement_around(redirect: "Node") -> "Node":
     return node
 
 
-def _in_its_folder(text: str, path: str) -> str:
+def _as_run(text: str, path: str, *, is_code: bool) -> tuple[str, bool]:
     """Return *text*, the script in *path*, with the folder of that in the place of `dirname $0`."""
+    first, _, _ = text.lstrip().partition("\n")
+    started = first[2:].split() if first.startswith("#!") else ()
+    is_code = is_code or any(starts_code((word,)) for word in started)
     if path.startswith(("/", "~", "..")) or "/.." in path:
-        return text
+        return text, is_code
     folder = path.rpartition("/")[0] or "."
-    return _PRINTS_FOLDER.sub(r"\1", _FOLDER_OF_SCRIPT.sub(folder, text))
-
-
-def _file_run(words: Reading) -> str:
-    """Return the file that the command of *words* may run as a script, "" if it names none."""
-    head = words[0] if words else None
-    if not head:
-        return ""
-    if not is_shell(head) and head not in _RUN_FILES:
-        return head if "/" in head else ""
-    return next((word for word in words[1:] if word and not word.startswith("-")), "")
-
-
-def _plain_path(path: str) -> str:
-    return path.removeprefix("./")
+    return _PRINTS_FOLDER.sub(r"\1", _FOLDER_OF_SCRIPT.sub(folder, text)), is_code
 
 
 def _marks_read_by(programs: Collection[str]) -> Iterator[re.Pattern[str]]:

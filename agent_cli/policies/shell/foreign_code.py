@@ -8,13 +8,13 @@ it runs. That is a list of words and no proof.
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from typing import Final
 
 from agent_cli.policies.shell.reach import Reach
 from agent_cli.policies.shell.readings import Reading
-from agent_cli.policies.shell.starters import base_name, sed_commands, set_value
+from agent_cli.policies.shell.starters import base_name, is_shell, sed_commands, set_value
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.paths import is_too_long
 
@@ -45,6 +45,12 @@ _DELETION: Final = late_pattern(
     rf"(?:\b(?:{_REMOVERS}|removeSync|emptyDir(?:Sync)?)\b|\b(?:rm|rmdir)(?:Sync)?\s*(?=\()"
     r"|\b(?:remove|unlink)\s*(?=\([^;\n]{0,200}\brecursive\b))([^;\n]*)"
 )
+# A call that moves a file; alone, `replace` is of texts.
+_MOVE: Final = late_pattern(
+    r"\b(?:os\.(?:renames?|replace)|(?:shutil\.)?move(?:Sync)?|rename(?:Sync)?|File\.rename"
+    r"|FileUtils\.mv)\s*\("
+)
+_STATEMENT: Final = late_pattern(r"[^;\n]+")
 # The folder itself; elsewhere, a dot between two quotes joins what is in quotes around it.
 _IS_HERE: Final = late_pattern(r"(?:^|[(\[,=\s])(['\"])\.\1\s*(?:[),\]]|$)")
 _AT_HOME: Final = late_pattern(rf"{_HOME}|homedir")
@@ -79,6 +85,10 @@ _LITERAL_CONTENT: Final = {
 _JOINED: Final = late_pattern(r"(['\"])\s*+(?:[+.]\s*+)?\1")
 # In a script of sed.
 _FILE_OF_SED: Final = late_pattern(r"[rRwW]\s*([~/.]\S*)")
+_RUN_FILES: Final = frozenset({"source", "."})
+_SHELL_SETTING: Final = late_pattern(r"[-+]\w*[oO]")
+_START_FILES: Final = frozenset({"--rcfile", "--init-file"})
+_COPIES: Final = (("mv",), ("cp",), ("ln",), ("install",))
 _LITERALS_MAX: Final = 400
 _NAMES_MAX: Final = 4
 _ONE_LINERS: Final = late_pattern(r"(?:python|perl|ruby|node|nodejs|deno|bun|php)[\d.]*")
@@ -95,7 +105,7 @@ _EVERY_NAME_HERE: Final = late_pattern(r"[\"']?\*(?:\.\*|\*)?[\"'>)\]]")
 _EVERY_NAME_BELOW: Final = late_pattern(r"/\*(?:\.\*|\*)?[\"'>)\]]")
 
 
-def is_code(words: Reading) -> bool:
+def starts_code(words: Reading) -> bool:
     """Return whether *words* start an interpreter."""
     return bool(words and words[0] and INTERPRETERS.fullmatch(base_name(words[0])))
 
@@ -117,6 +127,48 @@ def code_of(words: Reading) -> Iterator[str]:
         before = pairwise(("", *arguments))
         operands = (word for option, word in before if option not in ("-v", "-F", "-l"))
         yield from [word for word in operands if word and not word.startswith("-")][:1]
+
+
+def paths_run(seen: Sequence[Reading]) -> Mapping[str, bool]:
+    """Return the files that *seen* run, also by a former name, and whether those are no shell's."""
+    run: dict[str, bool] = {}
+    for words in reversed(seen):
+        named = [plain_path(word) for word in words[1:] if word]
+        if words[:1] in _COPIES and (known := next(filter(run.__contains__, named), "")):
+            run |= dict.fromkeys(named, run[known])
+        elif starts_code(words):
+            run |= dict.fromkeys(map(plain_path, _code_files(words)), True)
+        run |= dict.fromkeys(map(plain_path, _scripts_run(words)), False)
+    return run
+
+
+def plain_path(path: str) -> str:
+    """Return *path* as it is compared with another one of the same script."""
+    return path.removeprefix("./")
+
+
+def _code_files(words: Reading) -> Iterator[str]:
+    """Yield the words, up to the first path, of an interpreter's command line that may be code."""
+    operands = [word for word in words[1:] if word and word[0] != "-"]
+    if "-m" in words or _LINE_EDITORS.fullmatch(base_name(words[0] or "")):
+        return
+    for word in operands:
+        yield word
+        if "." in word or "/" in word:
+            return
+
+
+def _scripts_run(words: Sequence[str | None]) -> Iterator[str]:
+    """Yield the files that the shell, or the path, of *words* may run as a script."""
+    head = (words[0] if words else None) or ""
+    if not is_shell(head) and head not in _RUN_FILES:
+        yield from (head,) if "/" in head else ()
+        return
+    for before, word in pairwise(words):
+        if word and word[0] not in "-+" and not _SHELL_SETTING.fullmatch(before or ""):
+            yield word
+            if before not in _START_FILES:
+                return
 
 
 def code_leaves(code: str, reach: Reach, is_reserved: Callable[[str], bool]) -> bool:
@@ -150,15 +202,16 @@ def started_by(words: Reading) -> Iterator[str]:
 
 
 def commands_in(code: str) -> Iterator[str]:
-    """Yield the commands that *code* may start, and one for each folder that it deletes."""
+    """Yield the commands that *code* may start, and one for each deletion and move in it."""
     literals = _literals(code)
     yield from _started(code, literals)
     yield from _deletions(code, literals)
+    yield from _moves(code)
 
 
 def reads_code(words: Reading) -> bool:
     """Return whether an interpreter is given no file and no code, so that it reads its input."""
-    if not is_code(words) or not _SAYS_WHAT_IT_IS.isdisjoint(words):
+    if not starts_code(words) or not _SAYS_WHAT_IT_IS.isdisjoint(words):
         return False
     operands = [word for word in words[1:] if word is None or not re.match("-.", word)]
     if "-" in operands or operands[:1] == ["/dev/stdin"]:
@@ -191,6 +244,15 @@ def _deletions(code: str, literals: Sequence[str]) -> Iterator[str]:
         folders |= dict.fromkeys(each for each in literals if each.startswith(("/", "~")))
     for each in folders:
         yield f"rm -rf {each if each.startswith('~') else shlex.quote(each)}"
+
+
+def _moves(code: str) -> Iterator[str]:
+    """Yield `mv` of what each statement of *code* names that moves a file: the last is where to."""
+    for statement in _STATEMENT.findall(code) if _MOVE.search(code) else ():
+        if _MOVE.search(statement):
+            named = _literals(statement)
+            is_clear = len(named) > 1
+            yield " ".join(("mv", "--", *map(shlex.quote, named), *(() if is_clear else ('"$_"',))))
 
 
 def sed_leaves(code: str, reach: Reach, is_reserved: Callable[[str], bool]) -> bool:

@@ -38,7 +38,7 @@ from agent_cli.policies.shell.syntax import (
     source,
     syntax_tree,
 )
-from agent_cli.policies.shell.words import likely_word, without_quotes
+from agent_cli.policies.shell.words import likely_word, likely_words, without_quotes
 from agent_cli.system.loading import late_pattern
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ def _words(command: "Node") -> Iterator[str | None]:
             yield from _behind(child)
         elif child.type not in NOT_WORDS:
             # The output of a process is not in the text.
-            yield None if _has_process(child) else likely_word(source(child))
+            yield from (None,) if _has_process(child) else likely_words(source(child))
 
 
 def _has_process(word: "Node") -> bool:

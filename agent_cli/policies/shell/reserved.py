@@ -27,11 +27,11 @@ from agent_cli.policies.shell.fed_scripts import documents, without_quotes
 from agent_cli.policies.shell.foreign_code import (
     code_leaves,
     code_of,
-    is_code,
     is_foreign,
     path_beyond,
     reads_code,
     sed_leaves,
+    starts_code,
 )
 from agent_cli.policies.shell.judgement import losses_of
 from agent_cli.policies.shell.known_words import MAY_RUN_ELSEWHERE
@@ -187,19 +187,19 @@ class _Script:
             return True
         if is_reserved_program(base_name(head), [word for word in words[1:] if word]):
             return True
-        code = set(code_of(words)) if is_code(words) else ()
+        code = set(code_of(words)) if starts_code(words) else ()
         pieces = (piece for word in words if word and word not in code for piece in _pieces(word))
         return any(_is_outside(piece, self._behind_cd) for piece in pieces)
 
     def _has_reserved_text(self, words: Reading) -> bool:
         """Return whether a word of a command is code or a script that is reserved."""
-        texts = code_of(words) if is_code(words) else _texts(words, printed=self._runs_text)
+        texts = code_of(words) if starts_code(words) else _texts(words, printed=self._runs_text)
         return any(self._is_reserved_text(text, words) for text in texts)
 
     def _is_reserved_text(self, text: str, words: Reading) -> bool:
         if _SED.fullmatch(base_name(words[0] or "")):
             return sed_leaves(text, self._reach, self._inner)
-        if is_code(words):
+        if starts_code(words):
             return code_leaves(text, self._reach, self._inner)
         if any(word and base_name(word) in SHELLS for word in words):
             return self._inner(text)

@@ -252,6 +252,8 @@ def option_scripts(words: Sequence[str | None]) -> Iterator[str]:
             yield from sed_commands(word)
         if name == "git" and words[at - 1] in ("-c", "--config"):
             yield from _git_setting(word)
+        if name == "git" and "config" in words and "." in (words[at - 1] or ""):
+            yield from _git_setting(f"{words[at - 1]}={word}")
         if name == "git" and word.startswith("--config="):
             yield from _git_setting(word.partition("=")[2])
         if name == "git" and words[at - 1] == "--config-env":

@@ -7,7 +7,7 @@ rules that deny: an unknown value is None.
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from agent_cli.policies.shell.braces import TooManyWords, unbraced
@@ -50,6 +50,7 @@ _WITH_BRACES = late_pattern(r"[\w./+,:@%=*?{}-]+", re.ASCII)
 # Braces around a single item are literal: HEAD@{1}.
 _LITERAL_BRACES = late_pattern(r"(?:[^{}]|\{(?:(?!\.\.)[^{},])*\})*")
 _EXPANSIONS_MAX = 100
+_LIKELY_WORDS_MAX = 20
 _EXPANDED = late_pattern(r'(?:[^$`"\\]|\\.)*', re.DOTALL)
 _QUOTED = late_pattern(r"'(?P<single>[^']*)'|\"(?P<double>(?:[^\"\\]|\\.)*)\"", re.DOTALL)
 _STANDS_FOR_ITSELF = r"[^*?\[{$`'\"\\]"
@@ -287,6 +288,17 @@ def likely_word(source: str) -> str | None:
         else:
             text += piece["plain"]
     return text
+
+
+def likely_words(source: str) -> Sequence[str | None]:
+    """Return the likely values of the words that *source* becomes: several if it has braces."""
+    if "{" not in source or not _WITH_BRACES.fullmatch(source):
+        return (likely_word(source),)
+    try:
+        expanded = [*unbraced(source, words_max=_LIKELY_WORDS_MAX)]
+    except TooManyWords:
+        return (None,)
+    return [likely_word(each) for each in expanded if each]
 
 
 def _ansi_character(found: re.Match[str]) -> str:

@@ -1217,11 +1217,32 @@ def test_what_stays_inside_is_not_reserved_for_a_person(
         *(("mv .git .git.bak && git init", False), ("mv .git a; rm -rf build", False)),
         *(("git clone x t && mv t/.git . && rm -rf t", False), ("mv .github /srv", False)),
         *(("mv .git{,.bak}", False), ("mv *.log /srv", False), ("mv src /srv", False)),
+        *(("mv .git{,.bak} && rm -rf .git.bak", True), ("mv {x,.git} a; rm -rf a", True)),
+        *((f"python -c \"shutil.move('{x}', '/srv')\"", x == ".git") for x in ("a", ".git")),
+        ("python -c \"Path('.git').rename('/srv/x')\"", True),
+        ("node -e \"fs.renameSync('.git', process.argv[1])\" /srv", True),
+        ("python -c \"os.rename('.git', '.git.bak')\"", False),
+        ("python -c \"print('a.git'.replace('.git', '/srv'))\"", False),
         *(("mv $x /srv", False), ('mv "$d/.git" "$PWD/.git"', False), ("mv a.git /srv", False)),
     ],
 )
 def test_moving_history_to_where_it_may_be_lost_asks(script: str, *, expected: bool) -> None:
     """Threat 19: as `rm -rf .git` does; within the workspace it can be moved back."""
+    assert asks(script) is expected
+
+
+@each_row(
+    ("script", "expected"),
+    [
+        *(("git config alias.x 'reset --hard'", True), ("git config alias.st status", False)),
+        ("git config --global --add alias.x '!git push -f'", True),
+        *(("git config set alias.x 'clean -fdx'", True), ("git config --get alias.x", False)),
+        *(("git config core.pager 'rm -rf ~'", True), ("git config core.pager less", False)),
+        *(("git config user.name 'rm -rf ~'", False), ("git config a.b c", False)),
+    ],
+)
+def test_setting_a_command_of_git_that_loses_something_asks(script: str, *, expected: bool) -> None:
+    """Threat 19: `git x` says nothing of what it runs then."""
     assert asks(script) is expected
 
 
@@ -1375,6 +1396,24 @@ def test_verb_amid_a_line_that_cannot_be_parsed_asks_not(script: str, *, expecte
         ('node -e \'require("child_process").spawnSync("git",["reset","--hard"])\'', True),
         ('node -e \'require("child_process").execSync("npm test")\'', False),
         *(("php -r 'shell_exec(\"git reset --hard\");'", True), ("lerna exec git push -f", True)),
+        ("echo 'git reset --hard' > a && mv a b && cp b c.sh && bash c.sh", True),
+        ("echo 'git reset --hard' > a; cat a > b; sh b", True),
+        ("echo 'git reset --hard' > a; mv b c; sh c", False),
+        *(
+            (f"echo 'git reset --hard' > x; bash {options} x y", True)
+            for options in ("-o pipefail", "-eo pipefail +o posix", "-x --rcfile z -O extglob")
+        ),
+        ("echo 'git reset --hard' > x; bash --rcfile x -i", True),
+        ("echo 'git reset --hard' > notes; bash x.sh notes", False),
+        ("cat > x.py <<'E'\nimport os\nos.system('git reset --hard')\nE\npython3 -u x.py a", True),
+        ("cat > x <<'E'\nimport shutil\nshutil.rmtree('/srv')\nE\nmv x y.py; python y.py", True),
+        ("cat > x.js <<'E'\nrequire('fs').rmSync('/srv', {recursive: true})\nE\nnode x.js", True),
+        ("cat > x <<'E'\n#!/usr/bin/env python3\nos.system('git reset --hard')\nE\n./x", True),
+        ("cat > x.py <<'E'\nprint('run git reset --hard')\nE\npython x.py", False),
+        ("cat > x <<'E'\n#!/usr/bin/python3\nprint('git reset --hard')\nE\n./x", False),
+        ("cat > a.txt <<'E'\nos.system('git reset --hard')\nE\npython x.py a.txt", False),
+        ("cat > a.py <<'E'\nos.system('git reset --hard')\nE\nsed -i s/a/b/ a.py", False),
+        ("cat > a.py <<'E'\nos.system('git reset --hard')\nE\npython -m black a.py", False),
     ],
 )
 def test_deleting_by_a_file_that_the_script_writes_and_runs_asks(
