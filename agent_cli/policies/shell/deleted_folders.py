@@ -15,7 +15,7 @@ from typing import Final
 from agent_cli.policies.shell.assignments import NEW
 from agent_cli.policies.shell.reach import matches
 from agent_cli.policies.shell.readings import Reading
-from agent_cli.policies.shell.starters import base_name, options_end
+from agent_cli.policies.shell.starters import base_name, options_end, with_unknown
 from agent_cli.policies.shell.words import has_glob
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.paths import real_path
@@ -26,7 +26,7 @@ REMOVES_TREES: Final = frozenset({"rimraf", "del-cli", "srm"})
 RUN_FOR_EACH: Final = frozenset({"xargs", "gxargs", "parallel"})
 """They run a command for the names that they read."""
 
-MOVES_HISTORY: Final = "moves the history of a repository to where it may be lost"
+_TEMPORARY: Final = ("/tmp", "/var/tmp", "/dev/shm", "/private/tmp", NEW)
 _HISTORY: Final = (".git", ".git/objects", ".git/objects/pack", ".git/refs", ".git/refs/heads")
 _OPTION_OF_FOLDER: Mapping[str, re.Pattern[str]] = MappingProxyType(
     {
@@ -41,7 +41,7 @@ _OPTION_OF_FOLDER: Mapping[str, re.Pattern[str]] = MappingProxyType(
 _CHANGE_FOLDER: Final = frozenset({"cd", "pushd"})
 # A path from the root may be another one there.
 _OTHER_ROOT: Final = frozenset({"chroot", "nsenter", "bwrap"})
-_DELETERS: Final = frozenset({"rm"}) | REMOVES_TREES | FINDS
+DELETERS: Final = frozenset({"rm"}) | REMOVES_TREES | FINDS
 _MOVERS: Final = frozenset({"mv", "cp"})
 # It stands alone at the beginning, before anything could bring a file of that name.
 _MAKES_FILE: Final = late_pattern(
@@ -49,10 +49,7 @@ _MAKES_FILE: Final = late_pattern(
     r"\s*(?:(?:&&|[;\n])(?!.*truncate)[^\"'\\$`]*)?",
     re.DOTALL | re.ASCII,
 )
-_PARTS: Final = late_pattern(r"[{},/]")
-_EXPANDS: Final = late_pattern(r"[${`]")
-_QUOTES: Final = late_pattern(r"[\"']")
-_HERE: Final = late_pattern(r"(?:\$\{?PWD\}?|\$\(pwd\)|`pwd`)/?")
+QUOTES: Final = late_pattern(r"[\"']")
 _TARGET_FOLDER: Final = late_pattern(r"(?:-[a-zA-Z]*t|--t[a-z-]*(?:=|$))(.*)", re.DOTALL)
 _FROM_HERE: Final = _MOVERS | RUN_FOR_EACH | {"ln", "truncate", "fd", "fdfind", "read"}
 # The root, a folder of the system in it, a home directory, or the folder around.
@@ -69,6 +66,7 @@ _TAKES_LIST: Final = frozenset({"xargs", "parallel", "read", "mapfile", "readarr
 _TARGETS_MAX: Final = 2_000
 _LOOKS_MAX: Final = 10_000
 _PATTERNS_MAX: Final = 2
+_FIND_WORDS_MAX: Final = 50
 _MOVES_MAX: Final = 4  # of a link that is moved, and moved again
 
 
@@ -80,55 +78,22 @@ def is_vital(target: str | None, root: PurePath) -> bool:
     outside = target.startswith("~") or ".." in path.parts
     if path.is_absolute():
         outside |= root not in path.parents and not target.startswith(NEW)
-    return outside or not path.parts or _is_history(target)
+    return outside or not path.parts or is_history(target)
 
 
-def moves_history_away(commands: Sequence[tuple[str, Reading]], root: PurePath) -> bool:
-    """Return whether *commands*, in this order, may lose a repository's data by `mv`.
-
-    They move it, or the whole of *root*, outside *root*, or delete it where it was moved to.
-    """
-    places: list[str] = []
-    paths: dict[str, str] = {}  # A long command is read from each word on.
-    for name, arguments in commands:
-        if len(places) > _TARGETS_MAX:
-            return True
-        if name == "mv":
-            sources, target = _moved(arguments)
-            for each in filter(None, sources):
-                source = paths.get(each) or os.path.normpath(_within(each, root))
-                paths[each] = source
-                if not (_is_history(source) or _holds(source, places) or _is_around(each, root)):
-                    continue
-                if target is None or target.startswith(NEW) or _is_outside(target, root):
-                    return True
-                inside = os.path.normpath(_within(target, root))
-                places += (inside, os.path.normpath(f"{inside}/{PurePath(source).name}"))
-        elif places and (name in _DELETERS or "clean" in arguments[:1]):
-            named = (os.path.normpath(_within(word, root)) for word in arguments if word)
-            if any(_holds(each, places) for each in named):
-                return True
-    return False
+def is_history(target: str) -> bool:
+    """Return whether *target* is a repository's own data."""
+    name = target.casefold()  # macOS takes .GIT for .git.
+    return ".git" in name and any(map(PurePath(name).match, _HISTORY))
 
 
-def moves_hidden_away(words: Sequence[str]) -> bool:
-    """Return whether `mv` with *words*, as written, takes away `.git` by a pattern or a variable.
-
-    Also the whole folder of the workspace.
-    """
-    if not words or words[0] != "mv":
-        return False
-    sources, target = _moved(tuple(_QUOTES.sub("", word) for word in words[1:]))
-    if not target or not target.startswith(("/", "~", "..", "$")) or _HERE.match(target):
-        return False
-    return any(source and _may_be_history(source) for source in sources)
-
-
-def _may_be_history(source: str) -> bool:
-    *_, name = parts = _PARTS.split(source.rstrip("/"))
-    if _EXPANDS.search(source):
-        return ".git" in parts or _HERE.fullmatch(source) is not None
-    return name.startswith(".") and has_glob(name) and fnmatchcase(".git", name)
+def is_foreign_file(target: str, root: PurePath) -> bool:
+    """Return whether the whole path *target* lies outside *root*, and in no temporary folder."""
+    path = os.path.normpath(target)
+    is_other = target.startswith("/") and not any(
+        f"{path}/".startswith(f"{each}/") for each in (root, *_TEMPORARY)
+    )
+    return is_other or target.startswith("~")
 
 
 def file_made(script: str, root: PurePath) -> Reading:
@@ -142,42 +107,51 @@ def file_made(script: str, root: PurePath) -> Reading:
     return ("truncate", *option, found["name"])
 
 
-def _is_history(target: str) -> bool:
-    name = target.casefold()  # macOS takes .GIT for .git.
-    return ".git" in name and any(map(PurePath(name).match, _HISTORY))
-
-
-def _holds(path: str, places: Sequence[str]) -> bool:
-    """Return whether *path* is one of *places*, or a folder around or in it."""
+def brings_paths(readings: Sequence[Reading]) -> bool:
+    """Return whether *readings* may bring a link, or delete what they do not name."""
+    searches = (each for each in readings if each and base_name(each[0] or "") in FINDS)
+    # What `find` finds is no program; behind a long one, it may be.
+    found = {each for words in searches for each in _unknown_tails(words[:_FIND_WORDS_MAX])}
+    names = ((base_name(words[0] or ""), words) for words in readings if words not in found)
     return any(
-        f"{each}/".startswith(f"{path}/") or (each != "." and path.startswith(f"{each}/"))
-        for each in places
+        not name or name in _FROM_HERE or (name == "git" and "clean" in words)
+        for name, words in names
     )
 
 
-def _is_around(path: str, root: PurePath) -> bool:
-    """Return whether *path* is *root* or a folder around it."""
-    whole = PurePath(os.path.normpath(root / path))
-    return whole == root or whole in root.parents
+def _unknown_tails(search: Reading) -> Iterator[Reading]:
+    words = with_unknown(search)
+    for at, word in enumerate(words):
+        if word is None:
+            yield from (words[at:], (*words[at:], None))
 
 
-def _is_outside(target: str, root: PurePath) -> bool:
-    return is_vital(target, root) and not (
-        _is_history(target) or PurePath(target) in (PurePath(), root)
-    )
+def without_others(words: Reading, folder: PurePath, opened: Sequence[PurePath]) -> Reading:
+    """Return the command *words* without what it deletes elsewhere than in *folder*.
+
+    What a whole path names in one of *opened* is deleted there, all else in another folder. () if
+    it deletes nothing in *folder*.
+    """
+    name, arguments = base_name(words[0] or "") if words else "", words[1:]
+    if name not in DELETERS:
+        return words
+    named = [each for each in _operands(name, arguments) if (each or "/")[0] != "-"]
+    places = {each: _folder_of(each, opened) for each in named}
+    here = folder if folder in opened else None
+    if name in FINDS:
+        found = {*places.values()}
+        return words if here == (found.pop() if len(found) == 1 else None) else ()
+    kept = tuple(each for each in arguments if each not in places or places[each] == here)
+    is_left = here in places.values() or (here is None and not places)
+    return (words[0], *kept) if is_left else ()
 
 
-def deletes_by_whole_paths(readings: Iterable[Reading]) -> bool:
-    """Return whether *readings* name all that they delete by whole paths, and bring no link."""
-    for head, *arguments in readings:
-        name = base_name(head or "")
-        if not head or name in _FROM_HERE or (name == "git" and "clean" in arguments):
-            return False
-        if name in _DELETERS:
-            words = [each for each in _operands(name, tuple(arguments)) if (each or "")[:1] != "-"]
-            if not words or not all(each and each[0] == "/" for each in words):
-                return False
-    return True
+def _folder_of(path: str | None, opened: Sequence[PurePath]) -> PurePath | None:
+    """Return which of *opened* the whole path *path* is in; None if in none."""
+    if not path or path[0] != "/" or ".." in path:
+        return None
+    whole = PurePath(path)
+    return next((each for each in opened if each == whole or each in whole.parents), None)
 
 
 def names_folder(pattern: str, root: PurePath) -> bool:
@@ -196,7 +170,7 @@ def is_recursive(words: Sequence[str]) -> bool:
 
 def lost_rights(words: Sequence[str]) -> str | None:
     """Return what `chmod` or its like does to folders among *words*, known or as written."""
-    plain = (os.path.normpath(_QUOTES.sub("", word)) for word in words)
+    plain = (os.path.normpath(QUOTES.sub("", word)) for word in words)
     if is_recursive(words) and any(map(_LARGE_TREE.fullmatch, plain)):
         return "changes who may use all files of the machine or of a home directory"
     return None
@@ -220,7 +194,7 @@ def leads_out(commands: Sequence[tuple[str, Reading]], root: PurePath) -> bool:
     deletions = [
         _operands(*each)
         for each in commands
-        if each[0] in _DELETERS and (is_list_taken or not _only_lists(*each))
+        if each[0] in DELETERS and (is_list_taken or not _only_lists(*each))
     ]
     if not deletions:
         return False
@@ -237,7 +211,7 @@ def leads_out(commands: Sequence[tuple[str, Reading]], root: PurePath) -> bool:
         return True
     # Each `cd` may start at the root or where one before it led.
     for word in changes:
-        inner = [f"{each}{_within(word, root)}/" for each in entered]
+        inner = [f"{each}{within(word, root)}/" for each in entered]
         # That of os is False for a name that is too long, or that may not be looked at.
         entered += [each for each in inner if os.path.isdir(f"{root}/{each}")]  # noqa: PTH112
         if (looks := looks + len(inner)) > _LOOKS_MAX:
@@ -277,14 +251,14 @@ def _named_in(target: str, root: PurePath) -> str:
 
     Of files that a pattern chooses, it is their folder. Behind a / at its end, a link is followed.
     """
-    inside = _within(target, root)
+    inside = within(target, root)
     if inside.startswith(("/", "~", "-")):
         return ""
     folder, slash, name = inside.rpartition("/")
     return folder + slash if has_glob(name) else inside
 
 
-def _within(target: str, root: PurePath) -> str:
+def within(target: str, root: PurePath) -> str:
     """Return *target* as a path from *root* on, if it names one in it by the whole path."""
     if not target.startswith("/") or root not in (path := PurePath(target)).parents:
         return target
@@ -306,18 +280,18 @@ def _links_out(name: str, arguments: Reading, root: PurePath) -> Iterator[str]:
     """Yield the links that `ln` with *arguments* may make to a folder outside *root*."""
     if name != "ln":
         return
-    targets, named = _moved(arguments)
+    targets, named = sources_and_target(arguments)
     link = named or "."
     for target in filter(None, targets):
         # In the place of the link, or in a folder of its name.
         for place in (link, f"{link}/{PurePath(target).name}"):
-            leads_to = os.path.normpath(f"{PurePath(_within(place, root)).parent}/{target}")
+            leads_to = os.path.normpath(f"{PurePath(within(place, root)).parent}/{target}")
             leads_to = target if target.startswith(("/", "~")) else leads_to
             if is_vital(leads_to, root) and PurePath(leads_to) not in (PurePath(), root):
-                yield os.path.normpath(_within(place, root))
+                yield os.path.normpath(within(place, root))
 
 
-def _moved(arguments: Reading) -> tuple[Reading, str | None]:
+def sources_and_target(arguments: Reading) -> tuple[Reading, str | None]:
     """Return what `mv`, `cp` or `ln` with *arguments* takes, and where to; None if not known."""
     operands: list[str | None] = []
     target: str | None = None
@@ -341,12 +315,12 @@ def _before_moves(
     """Return where what *paths* name lay before `mv`, or `cp`, brought it there."""
     origins: dict[str, list[str]] = {}
     for name, arguments in commands:
-        sources, named = _moved(arguments) if name in _MOVERS else ((), None)
+        sources, named = sources_and_target(arguments) if name in _MOVERS else ((), None)
         if named is None:
             continue  # to a place that no path of the script surely names
-        target = os.path.normpath(_within(named, root))
+        target = os.path.normpath(within(named, root))
         # What is not known may be any link of the workspace.
-        for each in (os.path.normpath(_within(word or "*", root)) for word in sources):
+        for each in (os.path.normpath(within(word or "*", root)) for word in sources):
             origins.setdefault(target, []).append(each)
             place = os.path.normpath(f"{target}/{PurePath(each).name}")
             origins.setdefault(place, []).append(each)
@@ -372,7 +346,7 @@ def _renamed(path: str, origins: Mapping[str, Sequence[str]]) -> Iterator[str]:
 
 def _is_behind(word: str | None, links: Sequence[str], root: PurePath) -> bool:
     """Return whether *word* names what lies behind one of *links*, and not the link alone."""
-    path = _within(word or "", root)
+    path = within(word or "", root)
     whole = os.path.normpath(path) + ("/" if path.endswith("/") else "")
     return any(f"{whole}/".startswith(f"{link}/") and whole != link for link in links)
 

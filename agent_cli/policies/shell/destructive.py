@@ -2,34 +2,35 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, dropwhile, pairwise, takewhile
-from pathlib import Path, PurePath
+from itertools import chain, dropwhile
+from pathlib import PurePath
 from types import MappingProxyType
 
 from agent_cli.policies.shell.data_losses import lost_by_request
 from agent_cli.policies.shell.deleted_folders import (
     FINDS,
-    MOVES_HISTORY,
     REMOVES_TREES,
     RUN_FOR_EACH,
     file_made,
     is_elsewhere,
+    is_foreign_file,
     is_recursive,
     is_vital,
     leads_out,
     lost_rights,
+)
+from agent_cli.policies.shell.foreign_code import lists_and_deletes
+from agent_cli.policies.shell.git_losses import (
+    MOVES_HISTORY,
+    lost_by_git,
     moves_hidden_away,
     moves_history_away,
 )
-from agent_cli.policies.shell.effects import listed_effect
-from agent_cli.policies.shell.foreign_code import lists_and_deletes
 from agent_cli.policies.shell.losses import lost_by_subcommand, takes_try_back
 from agent_cli.policies.shell.readings import BEYOND, Reading, written_commands
 from agent_cli.policies.shell.searches import (
     EVERY_FILE,
     EVERY_NAME,
-    FORCE,
-    IS_FORCED,
     REMOVERS,
     fd_removes_all,
     feeds_xargs,
@@ -42,7 +43,7 @@ from agent_cli.policies.shell.searches import (
     removes_each,
     removes_output,
 )
-from agent_cli.policies.shell.starters import base_name, git_call, options_end
+from agent_cli.policies.shell.starters import base_name, options_end
 from agent_cli.policies.shell.syntax import TOO_LONG
 from agent_cli.system.loading import late_pattern
 
@@ -52,54 +53,27 @@ _DISK = frozenset(
 )
 _LISTS_DISKS = late_pattern(r"(?:sfdisk|fdisk|parted) (?:-l|--list)(?: /dev/\w+)*")
 _POWER = frozenset({"shutdown", "reboot", "halt", "poweroff"})
-_EVERYTHING = r"\./?|:/|\*"
 _DEVICE = r"/dev/(?:(?:sd|hd|vd|xvd|nvme|mmcblk|r?disk|md)\w+|mapper/\S+)"
 _IS_DEVICE = late_pattern(_DEVICE)
 _WRITES_DEVICE = late_pattern(rf">\|?\s*{_DEVICE}")
+_FOREIGN_FILE = "deletes files outside the workspace"
 _EVERY_NAME_HERE = late_pattern(r"(?:\./)?(?:\*\*?/)*\*+(?:\.\*)?")
 _UNLINKS = frozenset({"rm", "unlink", "shred"})
+_REMOVES_NAMED = frozenset({"rm", "unlink"})
 _RIGHTS = frozenset({"chmod", "chown", "chgrp"})
 _COPIES = frozenset({"cp", "mv", "tee", "install"})
-# An argument that makes a git command behind it irreversible.
-_GIT_LOSSES = tuple(
-    (subcommand, late_pattern(argument))
-    for subcommand, argument in (
-        ("reset", r"--h(?:a(?:rd?)?)?|--me\w*"),
-        ("checkout", rf"{FORCE}|{_EVERYTHING}"),
-        ("switch", rf"{FORCE}|--di.*"),
-        ("branch", r"-\w*D\w*"),
-        ("stash", "drop|clear"),
-        ("reflog", "expire|delete"),
-        ("update-ref", "-d"),
-        ("symbolic-ref", r"-\w*d\w*|--de\w*"),
-        ("worktree", FORCE),
-        ("read-tree", "--reset"),
-        ("gc", r"--prune=(?:now|all)"),
-        ("checkout-index", FORCE),
-        ("submodule", FORCE),
-    )
-)
 _SEARCHES_MAX = 20  # each is read with all words behind it
 _FIND_BY_CONTENT = frozenset({"grep", "egrep", "fgrep", "rg"})
+_INVERTS = late_pattern(r"-[a-zA-Z]*v[a-zA-Z]*|--invert-match")
+_EVERY_LINE = late_pattern(r"[.*^$]*")
+_AT_HOME = late_pattern(r"\$(?:HOME\b|\{HOME\}).+", re.DOTALL)
 # A mode without the owner's right to read.
 _UNREADABLE = late_pattern(r"[0-3]?[0-7]{0,2}|0[0-3][0-7]{2}|[ugoa]*-[wx]*r[wx]*|[ugoa]*=")
-_DELETE = late_pattern(r"-\w*d\w*|--de(?:l(?:e(?:te?)?)?)?")
 # Of rsync, -e and the like take the rest of the word as a value.
 _TRIES_ONLY = late_pattern(r"-[^-eBfMT]*n.*|--dry-run")
-_CLEAN_TRIES = late_pattern(r"-[dfiqxX]*n[dfiqxXn]*|--dry-run")
-_CLEAN_VALUE = late_pattern(r"-\w*e|--exclude")
-_CLEAN_FLAGS = late_pattern(r"-[dfqxX]+|--(?:force|quiet)?")
 # It changes the folder of `cd x`, or of git.
 _MOVES = late_pattern(r"cdpath|git_work_tree|core\.worktree")  # of the casefolded script
-_NO_NAME = late_pattern(r"^[-:]|[*?\[\\]")
-_PUSH_TRIES = late_pattern(r"-[qvfdu]*n[qvfdu]*|--dry-run")
-_PUSH_VALUE = late_pattern(r"-\w*o|--(?:push-o|rec|exe|rep).*")
 _FORCES_TREES = late_pattern(r"-(?=\w*[rR])(?=\w*f)[dfiIrRv]+")  # not -framerate
-_GIT_PUSH = late_pattern(
-    r"-\w*[fd]\w*|--(?:force|mirror|delete|prune).*|--(?:forc|mirro|mirr|mir|delet|dele|del|prun)"
-    r"|[+:].*",
-    re.DOTALL,
-)
 
 
 def destructions(readings: Iterable[Reading], root: PurePath, script: str = "") -> list[str]:
@@ -119,7 +93,7 @@ def destructions(readings: Iterable[Reading], root: PurePath, script: str = "") 
         commands = [*dict.fromkeys(_named(seen))]
     found = [
         _removal(name, words, root, moved=moved, by_link=by_link)
-        if name == "rm" or name in REMOVES_TREES
+        if name in _REMOVES_NAMED or name in REMOVES_TREES
         else _destruction(name, words, root, moved=moved)
         for name, words in commands
     ]
@@ -158,7 +132,7 @@ def _reads_few(
     commands: Sequence[tuple[str, Reading]], root: PurePath, *, may_be_folders: bool
 ) -> bool:
     """Return whether *commands* list only files that were searched for, or what may be deleted."""
-    if any(name in _FIND_BY_CONTENT for name, _ in commands):
+    if any(name in _FIND_BY_CONTENT and _finds_some(words) for name, words in commands):
         return True
     searches = [words for name, words in commands if name in FINDS]
     few = (
@@ -166,6 +140,13 @@ def _reads_few(
         for each in searches
     )
     return bool(searches) and all(few)
+
+
+def _finds_some(words: Reading) -> bool:
+    """Return whether `grep` with *words* chooses lines by what they hold."""
+    pattern = next((word for word in words if word is None or not word.startswith("-")), None)
+    inverts = any(word and _INVERTS.fullmatch(word) for word in words)
+    return not inverts and (pattern is None or not _EVERY_LINE.fullmatch(pattern))
 
 
 def written_losses(script: str) -> list[str]:
@@ -178,11 +159,15 @@ def written_losses(script: str) -> list[str]:
     behind = (dropwhile(lambda each: base_name(each) not in _RIGHTS, words) for words in scripts)
     if rights := next(filter(None, map(lost_rights, map(tuple, behind))), None):
         return [rights]
+    unlinked = [dropwhile(lambda word: base_name(word) not in _UNLINKS, each) for each in scripts]
+    targets = [*chain.from_iterable(unlinked)]
     found = [
-        f"rm {target} deletes every file of a folder"
-        for words in scripts
-        for target in dropwhile(lambda word: base_name(word) not in _UNLINKS, words)
-        if EVERY_NAME.fullmatch(target)
+        *(
+            f"rm {each} deletes every file of a folder"
+            for each in targets
+            if EVERY_NAME.fullmatch(each)
+        ),
+        *(_FOREIGN_FILE for each in targets if _AT_HOME.fullmatch(each.strip('"'))),
     ]
     for words in scripts:
         begins = [at for at, word in enumerate(words) if base_name(word) in ("fd", "fdfind")]
@@ -208,7 +193,7 @@ def _destruction(name: str, arguments: Reading, root: PurePath, *, moved: bool) 
     if lost := lost_by_request(name, arguments):
         return lost
     if name == "git":
-        return None if _cleans_named(arguments, root, moved=moved) else _git_loss(words, root)
+        return lost_by_git(arguments, root, moved=moved)
     if _LISTS_DISKS.fullmatch(" ".join((name, *words))):
         return None
     if name in _DISK or name.startswith(("mkfs", "newfs")):
@@ -232,21 +217,22 @@ def _removal(
     """
     end = options_end(arguments)
     options = [word for word in arguments[:end] if word and word.startswith("-")]
-    recursive = name != "rm" or any(
+    recursive = name in REMOVES_TREES or any(
         option.startswith("--r") or (option[1:2] != "-" and {"r", "R"} & set(option))
         for option in options
     )
-    named = (word for word in arguments[:end] if word is None or not word.startswith("-"))
+    before = (word for word in arguments[:end] if word is None or not word.startswith("-"))
+    named = (*before, *arguments[end + 1 :])
     if recursive and any(
         each is None
         or by_link
         or (name != "rm" and _EVERY_NAME_HERE.fullmatch(each))
         or is_vital(each, root)
         or (moved and each[0] != "/")
-        for each in chain(named, arguments[end + 1 :])
+        for each in named
     ):
         return "deletes folders that are unclear or outside the workspace"
-    return None
+    return _FOREIGN_FILE if any(each and is_foreign_file(each, root) for each in named) else None
 
 
 def _chmod(words: Sequence[str]) -> str | None:
@@ -275,80 +261,3 @@ def _truncate(words: Sequence[str]) -> str | None:
 _CHANGES: Mapping[str, Callable[[Sequence[str]], str | None]] = MappingProxyType(
     dict.fromkeys(_RIGHTS, lost_rights) | {"chmod": _chmod, "rsync": _rsync, "truncate": _truncate}
 )
-
-
-def _only_unstages(words: Sequence[str]) -> bool:
-    """Return whether `git restore` with *words* leaves the files in the working tree alone."""
-    options = [word for word in words if word.startswith("-")]
-    staged = any(re.fullmatch(r"-\w*S\w*|--st\w*", word) for word in options)
-    return staged and not any(re.fullmatch(r"-\w*W\w*|--w\w*", word) for word in options)
-
-
-def _checks_files_out(words: Sequence[str], root: PurePath) -> bool:
-    """Return whether `git checkout` with *words* overwrites files instead of changing branches."""
-    if any(re.match(r"-[bBt]|--orphan|--track", word) for word in words):
-        return False
-    named = [word for word in words if not word.startswith("-")]
-    return (
-        "--" in words[:-1]
-        or len(named) > 1
-        or any(re.match(r"--(?:pathspec-from|ours|theirs)", word) for word in words)
-        or any(Path(root, name).exists() for name in named)
-    )
-
-
-def _lists_only(words: Sequence[str]) -> bool:
-    """Return whether `git clean` with *words* only says what it would delete."""
-    own = [*takewhile(lambda word: word != "--", words)]
-    return not takes_try_back(own) and any(
-        _CLEAN_TRIES.fullmatch(word) and not _CLEAN_VALUE.fullmatch(before)
-        for before, word in pairwise(("", *own))
-    )
-
-
-def _cleans_named(arguments: Reading, root: PurePath, *, moved: bool) -> bool:
-    """Return whether git with *arguments* is a `clean` of what it names, as `rm -r` of that is."""
-    if arguments[:1] != ("clean",) or moved:
-        return False
-    paths = [word for word in arguments[1:] if not _CLEAN_FLAGS.fullmatch(word or "")]
-    return bool(paths) and not any(
-        is_vital(each, root) or _NO_NAME.search(each or "-") for each in paths
-    )
-
-
-def _pushes_nothing(words: Sequence[str]) -> bool:
-    """Return whether `git push` with *words* only says what it would push."""
-    return not takes_try_back(words) and any(
-        _PUSH_TRIES.fullmatch(word) and not _PUSH_VALUE.fullmatch(before)
-        for before, word in pairwise(("", *takewhile(lambda word: word != "--", words)))
-    )
-
-
-def _git_loss(words: Sequence[str], root: PurePath) -> str | None:
-    for subcommand, argument in _GIT_LOSSES:
-        if subcommand not in words:
-            continue
-        behind = words[words.index(subcommand) + 1 :]
-        if found := next(filter(argument.fullmatch, behind), None):
-            does = listed_effect("git", (subcommand, *behind))
-            return f"{does or f'git {subcommand} {found}'}, which git cannot undo"
-    forced = any(map(IS_FORCED.fullmatch, words))
-    if "branch" in words and forced and any(map(_DELETE.fullmatch, words)):
-        return "git branch deletes commits that are in no other branch"
-    if "restore" in words and not _only_unstages(words[words.index("restore") + 1 :]):
-        return "git restore discards changes that are not committed"
-    if "checkout" in words and _checks_files_out(words[words.index("checkout") + 1 :], root):
-        return "git checkout of files discards changes that are not committed"
-    if "rm" in words and forced and "--cached" not in words:
-        return "git rm --force discards changes that are not committed"
-    if "push" in words and any(map(_GIT_PUSH.fullmatch, words)) and not _pushes_nothing(words):
-        return "git push can overwrite or delete remote commits"
-    if "prune" in git_call(words)[:1] and not _only_tries(words):
-        return "git prune deletes commits that nothing names, which git cannot undo"
-    if (
-        "clean" in words
-        and (forced or "clean.requireForce=false" in words)
-        and not _lists_only(words[words.index("clean") + 1 :])
-    ):
-        return "git clean deletes files that git does not hold"
-    return None

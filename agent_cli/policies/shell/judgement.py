@@ -7,7 +7,7 @@ before the script; so once a copy or a move may have brought another one, nothin
 
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path, PurePath
@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from agent_cli.policies.shell.data_losses import DELETES_DATA, deletes_data
-from agent_cli.policies.shell.deleted_folders import deletes_by_whole_paths
+from agent_cli.policies.shell.deleted_folders import FINDS, brings_paths, without_others
 from agent_cli.policies.shell.destructive import destructions, written_losses
 from agent_cli.policies.shell.effects import effects
 from agent_cli.policies.shell.fed_scripts import fed_commands
@@ -26,6 +26,7 @@ from agent_cli.policies.shell.reach import Objection, Reach
 from agent_cli.policies.shell.read_only import UNCERTAIN_FOLDER, objections
 from agent_cli.policies.shell.readings import UNSEEN, Reading, readings, seen_commands
 from agent_cli.policies.shell.rules import CommandRule, allowing, strongest
+from agent_cli.policies.shell.searches import removals
 from agent_cli.policies.shell.starters import base_name, started_at
 from agent_cli.policies.shell.syntax import has_no_structure, odd_character
 from agent_cli.policies.shell.words import NotLiteral, Word
@@ -120,43 +121,56 @@ def losses_of(script: str, seen: Sequence[Reading], reach: Reach) -> list[str]:
     is_own = reach.has_own_temporary and not any(
         each.is_relative_to("/tmp") for each in (reach.root, *reach.extra_dirs)
     )
-    opened = _in_opened_folders(script, seen, replace(reach, has_own_temporary=is_own))
-    if any(not losses_of(*each) for each in opened):
+    if reach.extra_dirs and _keeps_to_folders(
+        script, seen, replace(reach, has_own_temporary=is_own)
+    ):
         return []
     known = with_known_words(script, own_temporary=is_own)
     each_loss = (_losses(each, [*readings(each)], reach.root) for each in known)
     return [*dict.fromkeys(chain.from_iterable(each_loss))] if known else found
 
 
-def _in_opened_folders(
-    script: str, seen: Sequence[Reading], reach: Reach
-) -> Iterator[tuple[str, Sequence[Reading], Reach]]:
-    """Yield *script* as it is judged in each further folder that it surely works in.
+def _keeps_to_folders(script: str, seen: Sequence[Reading], reach: Reach) -> bool:
+    """Return whether *script* loses nothing, as it is judged in each folder that it works in.
 
-    It enters it first, or names what it deletes by whole paths.
+    It enters an added one first, or names what it deletes there by whole paths.
     """
     folders = (reach.root, *reach.extra_dirs)
-    entered = _ENTERS.fullmatch(script) if reach.extra_dirs else None
+    entered = _ENTERS.fullmatch(script)
     if entered and not _IN_BACKGROUND.search(entered["rest"]):
         folder = real_path(os.path.normpath(reach.root / entered["folder"]))
         is_opened = is_dir(folder) and any(map(folder.is_relative_to, reach.extra_dirs))
         # The workspace in it would be one of its folders.
         if is_opened and not any(folder in each.parents for each in folders):
             rest = entered["rest"]
-            yield rest, [*readings(rest)], replace(reach, root=folder, extra_dirs=())
-        return
-    if not reach.extra_dirs or UNSEEN in seen:
-        return
-    if deletes_by_whole_paths((*seen, *fed_commands(script, seen))):
-        for each in reach.extra_dirs:
-            if not any(each in other.parents for other in folders):
-                yield script, seen, replace(reach, root=each, extra_dirs=())
+            there = replace(reach, root=folder, extra_dirs=())
+            return not losses_of(rest, [*readings(rest)], there)
+    commands = [*seen, *fed_commands(script, seen)]
+    if UNSEEN in seen or brings_paths(commands):
+        return False
+    opened = [each for each in reach.extra_dirs if not any(each in it.parents for it in folders)]
+    started: set[Reading] = set()
+    for folder in (*opened, reach.root):
+        own = [*filter(None, (without_others(each, folder, opened) for each in commands))]
+        searches = [("find", *each[1:]) for each in own if base_name(each[0] or "") in FINDS]
+        if folder != reach.root:
+            # What `find` starts for the files that it finds there.
+            by_search = {each for words in searches for each, _ in removals(words, folder)}
+            own += by_search.intersection(commands)
+            started |= by_search
+        elif not searches:
+            own = [each for each in own if each not in started]
+        if _losses(script, seen, folder, own):
+            return False
+    return True
 
 
-def _losses(script: str, seen: Sequence[Reading], root: PurePath) -> list[str]:
-    found = destructions([*seen, *fed_commands(script, seen)], root, script) or written_losses(
-        script
-    )
+def _losses(
+    script: str, seen: Sequence[Reading], root: PurePath, run: Sequence[Reading] | None = None
+) -> list[str]:
+    """Return what *script* loses; *run* are the commands that it may run, if not all of them."""
+    commands = [*seen, *fed_commands(script, seen)] if run is None else run
+    found = destructions(commands, root, script) or written_losses(script)
     programs = [(each[0], each[1:]) for each in seen if each and each[0]]
     if not found and deletes_data(script, {base_name(program) for program, _ in programs}):
         found = [DELETES_DATA]

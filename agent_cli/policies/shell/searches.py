@@ -75,7 +75,9 @@ _OTHER_FIND: Final = late_pattern(r"\b(?:find|xargs)\s*\(|\b(?:function|alias)\b
 # Names that end as the pattern says; a folder's content would be listed without its name.
 _SOME_NAMES: Final = late_pattern(r"(?:\w[\w.-]*/)*(?:\w[\w.-]*)?[*?][\w.*?-]*\.\w+")
 _LISTS_NAMES: Final = late_pattern(r"-[1trSdUXv]+")
-_KEEPS_SOME: Final = late_pattern(r"sort(?: -[rnVu]+)*|(?:head|tail)(?: -n)? ?[-+]?\d+")
+_KEEPS_SOME: Final = late_pattern(
+    r"sort(?: -[rnVu]+)*|(?:head|tail)(?: -n)? ?[-+]?\d+|[ef]?grep(?: -[vEiFwx]+)* [\w.-]+"
+)
 _REMOVES_NAMES: Final = late_pattern(r"xargs(?: -(?:r|t|n ?\d+))* rm(?: -[fv]+)*(?: --)?")
 _HIDES_ERRORS: Final = late_pattern(r"\s2>\s*/dev/null(?=\s|$)")
 # A pattern without a match may then be none at all, so that `ls` lists every name.
@@ -256,11 +258,11 @@ def _split(arguments: Reading) -> tuple[Reading, Reading]:
 
 def _stays_inside(arguments: Reading, root: PurePath) -> bool:
     folders, _ = _split(arguments)
-    return not any(is_vital(each, root) and not _is_here(each) for each in folders)
+    return not any(is_vital(each, root) and not _is_here(each, root) for each in folders)
 
 
-def _is_here(folder: str | None) -> bool:
-    return bool(folder) and PurePath(folder or "") == PurePath()
+def _is_here(folder: str | None, root: PurePath) -> bool:
+    return bool(folder) and PurePath(folder or "") in (PurePath(), root)
 
 
 def _names_folders(arguments: Reading, root: PurePath) -> bool:

@@ -104,6 +104,10 @@ def test_folder_in_an_added_directory_may_be_deleted(linked: Path) -> None:
         f"cd '{added}' && ls *.log | xargs rm",
         f"cd {added}/sub && find . -name __pycache__ -exec rm -rf {{}} +",
         "cd ../added && rm -rf build; make 2>&1",
+        *(f"rm -rf build {added}/build", f"rm -rf {added}/build -- dist; rm -f {added}/x x.log"),
+        *(f"find {added} -name '*.pyc' -delete", f"find {added}/sub -name x | wc -l"),
+        f"find {added} -name __pycache__ -exec rm -rf {{}} +; find . -name x -exec rm -rf {{}} +",
+        f"python -c \"shutil.rmtree('{added}/build'); shutil.rmtree('build')\"",
     ]
     asking = [
         *(f"rm -rf {added}", f"rm -rf {added}/*", f"rm -rf {added}/.git"),
@@ -118,11 +122,36 @@ def test_folder_in_an_added_directory_may_be_deleted(linked: Path) -> None:
         *(f"cd {added}/away && rm -rf etc", f"cd {added} && env -C / rm -rf etc"),
         *(f"cd {added}/none && rm -rf x", f"cd {added} && git reset --hard"),
         f"cd {added} && rm -rf {linked}/out/share",
+        *(f"rm -rf build {added}", f"rm -rf .git {added}/x", f"rm -rf out/share {added}/x"),
+        *(f"rm -rf $x {added}/x", f"rm -rf x {added}/away/etc", f"rm -rf {added}/x /srv/x"),
+        *(f"find {added} -delete", f"find {added} . -delete", f"find {added} / -name x -delete"),
+        f"find {added} -name x -exec rm -rf {{}} /etc \\;",
+        f"find / -name x -exec rm -rf {{}} +; find {added} -name x -exec rm -rf {{}} +",
+        f"find {added} -name x -exec rm -rf {{}} +; find / -name x -exec rm -rf {{}} +",
+        f"rm -f {added}/x ~/.bashrc",
     ]
 
     found = [each for each in (*inside, *asking) if asks(each, linked, added)]
 
     assert found == asking
+
+
+@each_row(
+    ("script", "is_asked"),
+    [
+        *((f"find {ROOT} -name '*.pyc' -delete", False), (f"find {ROOT}/ -delete", True)),
+        *(
+            (f"find {ROOT} -name x | xargs rm", False),
+            (f"find {ROOT.parent} -name x -delete", True),
+        ),
+        (f"find {ROOT} -name __pycache__ -exec rm -rf {{}} +", False),
+    ],
+)
+def test_find_in_the_workspace_by_its_whole_path_is_judged_as_here(
+    script: str, *, is_asked: bool
+) -> None:
+    """Models name folders by whole paths."""
+    assert asks(script) is is_asked
 
 
 def test_workspace_in_an_added_directory_may_not_be_deleted(linked: Path) -> None:

@@ -652,7 +652,7 @@ def test_a_long_command_is_judged_in_a_moment(shape: str, length: int, tmp_path:
         "e=x; d=(build # of the compiler\n $e/y); rm -rf ${d[*]} $d",
         'd=(build dist); for x in "${d[@]}"; do rm -rf "$x/a"; done',
         'd=(build); find "${d[@]}" -type f -delete',
-        "rm -- -rf /",
+        "rm -- -rf ..",
         "find . \\( -name a -o -name b \\) -print0 2>/dev/null | xargs -0 -r rm -rf",
     ],
 )
@@ -1218,6 +1218,8 @@ def test_what_stays_inside_is_not_reserved_for_a_person(
         *(("git clone x t && mv t/.git . && rm -rf t", False), ("mv .github /srv", False)),
         *(("mv .git{,.bak}", False), ("mv *.log /srv", False), ("mv src /srv", False)),
         *(("mv .git{,.bak} && rm -rf .git.bak", True), ("mv {x,.git} a; rm -rf a", True)),
+        *(("ls -d .git | xargs mv -t /srv", True), ("ls *.log | xargs mv -t /srv", False)),
+        ("find . -name .git | xargs -I{} mv {} /srv", True),
         *((f"python -c \"shutil.move('{x}', '/srv')\"", x == ".git") for x in ("a", ".git")),
         ("python -c \"Path('.git').rename('/srv/x')\"", True),
         ("node -e \"fs.renameSync('.git', process.argv[1])\" /srv", True),
@@ -1243,6 +1245,21 @@ def test_moving_history_to_where_it_may_be_lost_asks(script: str, *, expected: b
 )
 def test_setting_a_command_of_git_that_loses_something_asks(script: str, *, expected: bool) -> None:
     """Threat 19: `git x` says nothing of what it runs then."""
+    assert asks(script) is expected
+
+
+@each_row(
+    ("script", "expected"),
+    [
+        *(("rm ~/.bashrc", True), ("rm -f ~u/x", True), ("unlink /etc/hosts", True)),
+        *(('rm "$HOME/.netrc"', True), ("rm a -- ${HOME}/b", True), ("sudo rm /usr/bin/x", True)),
+        *(("rm /tmp/x /var/tmp/y", False), ("rm /nowhere/x", False), ("rm /tmp/../etc/x", True)),
+        *(("rm x.log src/*.o", False), ("rm -f $x", False), ("rm /nowhere/../x", True)),
+        *(("echo rm /etc/x", False), ("rm ~", True), ("git rm /etc/x", False)),
+    ],
+)
+def test_deleting_a_file_of_the_home_or_the_system_asks(script: str, *, expected: bool) -> None:
+    """Threat 19: no `/undo` holds it."""
     assert asks(script) is expected
 
 
@@ -1294,6 +1311,14 @@ def test_deleting_what_a_command_prints_asks(script: str, *, expected: bool) -> 
     [
         *(
             ("ls *.log | xargs rm -f", False),
+            ("ls *.log | grep -v keep | xargs rm", False),
+            ("ls | grep -v keep | xargs rm", True),
+            ("ls | grep -iv keep | xargs rm", True),
+            ("git ls-files -o | grep '' | xargs rm", True),
+            ("ls | grep -i keep | xargs rm", False),
+            ("grep -rl keep . | xargs rm", False),
+            ("find . -type f | grep -v py | xargs rm", True),
+            ("find . -name '*.pyc' | grep -v venv | xargs rm", False),
             ("ls -t x/*.tar.gz | tail -n +6 | xargs -r rm --", False),
         ),
         *(("ls ?.o 2>/dev/null | xargs rm 2>/dev/null || true", False),),
