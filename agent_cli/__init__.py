@@ -90,6 +90,7 @@ if TYPE_CHECKING:
     from agent_cli.contracts.servers import ServerPhase as ServerPhase
     from agent_cli.contracts.servers import ServerState as ServerState
     from agent_cli.contracts.side_events import CacheLost as CacheLost
+    from agent_cli.contracts.side_events import ModelCallDelayed as ModelCallDelayed
     from agent_cli.contracts.side_events import ToolAttemptStart as ToolAttemptStart
     from agent_cli.contracts.side_events import ToolAttemptUpdate as ToolAttemptUpdate
     from agent_cli.contracts.timeline import Block as Block
@@ -164,7 +165,9 @@ if TYPE_CHECKING:
 
 _PUBLIC = {
     "agent_cli.agents.definitions": "AgentDefinition",
-    "agent_cli.contracts.side_events": "CacheLost ToolAttemptStart ToolAttemptUpdate",
+    "agent_cli.contracts.side_events": (
+        "CacheLost ModelCallDelayed ToolAttemptStart ToolAttemptUpdate"
+    ),
     "agent_cli.contracts.cancel": "CancelToken",
     "agent_cli.contracts.errors": (
         "Aborted AgentBusy AgentCliError ContextOverflow ConversationError GuardsChanged "

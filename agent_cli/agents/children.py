@@ -23,10 +23,10 @@ from agent_cli.contracts.errors import Aborted, ToolError
 from agent_cli.contracts.events import AgentEvent, AgentStart, Event, EventSink
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import StreamEvent, TextDelta, ThinkingDelta, ToolCallStart
-from agent_cli.contracts.side_events import ToolAttemptStart
+from agent_cli.contracts.side_events import ModelCallDelayed, ToolAttemptStart
 from agent_cli.contracts.timeline import NO_USAGE, Json, ToolOutput, Usage
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
-from agent_cli.contracts.wording import dollars, one_line, short_count
+from agent_cli.contracts.wording import WAITS_FOR_LIMIT, dollars, one_line, short_count
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.declining import AGENT_STOPPED
@@ -350,6 +350,10 @@ class AgentActivity:
                 self._calls[event.tool_call_id] = one_line(described, _GIVEN_CHARS_MAX)
             case ToolAttemptStart():
                 self._doing = "trying a command read-only"
+            case ModelCallDelayed():
+                self._doing = WAITS_FOR_LIMIT
+            case events.UsageHeld() if self._doing == WAITS_FOR_LIMIT:
+                self._doing = "thinking"
             case events.ToolExecutionEnd():
                 self._calls.pop(event.tool_call_id, None)
                 self._doing = "thinking"

@@ -21,7 +21,7 @@ from typing import ClassVar, Literal, TypeAlias
 from agent_cli.contracts.errors import Trouble
 from agent_cli.contracts.messages import AssistantMessage, Message, ToolResultMessage
 from agent_cli.contracts.provider import StreamEvent
-from agent_cli.contracts.side_events import CacheLost, ToolAttemptStart, ToolAttemptUpdate
+from agent_cli.contracts.side_events import SideEvent
 from agent_cli.contracts.timeline import Json, Output, Pending, Prompt, ToolOutput, Usage
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.contracts.wording import UNANSWERED_QUESTION
@@ -326,14 +326,12 @@ AppEvent: TypeAlias = (
     | PromptCompleted
     | StateChanged
     | ToolCallsAnnounced
-    | ToolAttemptStart
-    | ToolAttemptUpdate
     | ApprovalRequested
     | Retry
     | Compacted
     | UsageChanged
     | UsageHeld
-    | CacheLost
+    | SideEvent
     | AgentEvent
     | Notice
     | ErrorShown

@@ -1,9 +1,9 @@
-"""Events beside a run's course: calls tried before a person is asked, losses of the prompt cache.
+"""Events beside a run's course: calls tried first, losses of the prompt cache, waits for money.
 
 See `events` for the rest.
 """
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeAlias
 
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.system.records import dataclass
@@ -29,6 +29,17 @@ class ToolAttemptUpdate:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelCallDelayed:
+    """A model call waits: running calls hold the rest of the cost limit; `app.usage_held` ends it.
+
+    `calls` is the number of running calls.
+    """
+
+    type: ClassVar[Literal["app.model_call_delayed"]] = "app.model_call_delayed"
+    calls: int
+
+
+@dataclass(frozen=True, slots=True)
 class CacheLost:
     """Tokens that were in the prompt cache and were read anew.
 
@@ -41,3 +52,6 @@ class CacheLost:
     cost_microdollars: int | None
     cause: str
     was_announced: bool
+
+
+SideEvent: TypeAlias = ToolAttemptStart | ToolAttemptUpdate | ModelCallDelayed | CacheLost

@@ -13,6 +13,8 @@ UNSANDBOXED: Final = "runs outside the sandbox, with all your rights and the net
 MOVED: Final = "Not run: it would touch other files now than when it was checked. Call again."
 """The refusal of a call that a symlink leads to other files since its paths were checked."""
 
+WAITS_FOR_LIMIT: Final = "waiting for the cost limit (other calls hold it)"
+"""The activity of an agent whose next model call the running calls leave too little for."""
 UNANSWERED_QUESTION: Final = "It has no answer yet."
 """The `reason` of a pending call that is itself a question to the person."""
 

@@ -33,6 +33,7 @@ from agent_cli.contracts.provider import (
     StreamFn,
     closable,
 )
+from agent_cli.contracts.side_events import ModelCallDelayed
 from agent_cli.contracts.timeline import NO_USAGE, Prompt, Usage
 from agent_cli.contracts.wording import in_microdollars, unpriced
 from agent_cli.core.conversation import Conversation
@@ -216,6 +217,7 @@ class Ledger:
         """
         account, prompt = self.account, self._bound.usage(request)
         is_counted = self._count is None or account.root.miscounted
+        is_delayed = False
         reply_max = min(request.max_tokens, request.model.max_output_tokens)
         least = min(reply_max, LEAST_REPLY_TOKENS)
 
@@ -235,6 +237,9 @@ class Ledger:
                     raise account.too_little(cost(least))
                 request, prompt = bare, self._bound.usage(bare)
                 continue
+            if not is_delayed:
+                is_delayed = True
+                self._conversation().publish(ModelCallDelayed(len(account.holders)))
             # No deadlock: a holder of a reservation never waits here, and every model call ends.
             await account.changed()
         shortened = request if tokens == reply_max else replace(request, max_tokens=tokens)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_cli.contracts.errors import LimitReached, ModelError
-from agent_cli.contracts.events import Event, UsageChanged
+from agent_cli.contracts.events import Event, UsageChanged, UsageHeld
 from agent_cli.contracts.media_files import PAGE_TOKENS_MAX, document_block, pages_of
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import (
@@ -25,6 +25,7 @@ from agent_cli.contracts.provider import (
     StreamEvent,
     TextDelta,
 )
+from agent_cli.contracts.side_events import ModelCallDelayed
 from agent_cli.contracts.timeline import Block, Json, ModelUsage, Usage, text_block
 from agent_cli.contracts.tooling import WEB_SEARCH_TOOL, Approval, Hosted, ToolSpec
 from agent_cli.contracts.wording import in_microdollars
@@ -160,6 +161,27 @@ async def test_concurrent_calls_cannot_exceed_the_limit_together() -> None:
 
     assert book.figures() == (9_005, 0, 0)
     assert [each.max_tokens for each in book.model.requests] == [10_000, 6_000]
+
+
+async def test_call_that_waits_for_others_says_so_once_and_is_held_when_it_goes_on() -> None:
+    """Its row said "thinking" all the while; a call that need not wait says nothing."""
+    gate = Gate()
+    book = Book([gate, *pieces(priced(9_000))], priced(5), limit=WORST_CASE + 5_000)
+    told: list[Event] = []
+    book.conversation.publish = told.append
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(book.ask())
+        await gate.reached.wait()
+        tasks.create_task(book.ask())
+        for _ in range(20):
+            await asyncio.sleep(0)
+            book.ledger.account.add()  # woken, and still too little is left
+        waiting = [*told]
+        gate.open()
+
+    assert waiting[1:] == [ModelCallDelayed(1)]
+    assert any(isinstance(event, UsageHeld) for event in told[len(waiting) :])
 
 
 async def test_call_is_refused_if_the_remainder_pays_for_no_useful_reply() -> None:

@@ -20,8 +20,8 @@ from agent_cli.contracts.provider import (
     ToolCallDelta,
     ToolCallStart,
 )
-from agent_cli.contracts.side_events import ToolAttemptStart
-from agent_cli.contracts.wording import one_line, short_count, whole_seconds
+from agent_cli.contracts.side_events import ModelCallDelayed, ToolAttemptStart
+from agent_cli.contracts.wording import WAITS_FOR_LIMIT, one_line, short_count, whole_seconds
 from agent_cli.core.run import Phase
 from agent_cli.repl.live.paint import row_width, shortened
 from agent_cli.system.loading import late_pattern
@@ -148,6 +148,16 @@ class ActivityLine:
                 self._do(_WAITING, streams=True)
                 self._heard_s += event.wait_s
                 self._retry, self._chars = event, 0
+            case ModelCallDelayed():
+                self._do(WAITS_FOR_LIMIT)
+            case events.UsageHeld() if self._doing == WAITS_FOR_LIMIT:
+                self._do(_WAITING, streams=True)
+            case _:
+                self._call(event)
+
+    def _call(self, event: events.Event) -> None:
+        """Update from *event*, if it is about calls of tools."""
+        match event:
             case events.ToolCallsAnnounced():
                 self._do("checking the calls")
             case events.StateChanged(after=Phase.EXECUTING_TOOLS):

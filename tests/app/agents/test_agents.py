@@ -30,10 +30,12 @@ from agent_cli.contracts.events import (
     ToolExecutionStart,
     ToolExecutionUpdate,
     UsageChanged,
+    UsageHeld,
 )
 from agent_cli.contracts.messages import AssistantMessage, ToolResultMessage
 from agent_cli.contracts.provider import StreamEvent, TextDelta, ThinkingDelta, ToolCallStart
 from agent_cli.contracts.servers import ServerPhase, public_name
+from agent_cli.contracts.side_events import ModelCallDelayed
 from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.core.declining import REFUSALS_MAX
 from agent_cli.core.run import RunResult
@@ -198,7 +200,7 @@ async def test_subagents_last_reply_is_the_result_of_its_call() -> None:
     assert any("Read basket.py · " in each for each in told)
 
 
-def test_row_of_an_agent_tells_when_it_writes_and_tries_again() -> None:
+def test_row_of_an_agent_tells_when_it_writes_tries_again_and_waits_for_the_limit() -> None:
     """A long first reply was "thinking · 0 tokens" to its end; a piece of it changes no row."""
     rows: list[str] = []
     activity = AgentActivity(rows.append, tuple)
@@ -213,6 +215,9 @@ def test_row_of_an_agent_tells_when_it_writes_and_tries_again() -> None:
         *pieces(TextDelta(0, "It "), TextDelta(0, "is"), ToolCallStart(1, "t1", "write")),
         UsageChanged(used, used),
         *pieces(ThinkingDelta(0, "I "), ThinkingDelta(0, "wonder")),
+        UsageHeld("p", 5),
+        ModelCallDelayed(2),
+        UsageHeld("p", 5),
     ]
     for event in events:
         activity(event)
@@ -222,6 +227,8 @@ def test_row_of_an_agent_tells_when_it_writes_and_tries_again() -> None:
         "retry 1 of 10",
         "writing",
         "writing a call of write",
+        "thinking · 1.2k tokens · $0.0012",
+        "waiting for the cost limit (other calls hold it) · 1.2k tokens · $0.0012",
         "thinking · 1.2k tokens · $0.0012",
     ]
 

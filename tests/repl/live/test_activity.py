@@ -13,6 +13,7 @@ from agent_cli.contracts.provider import (
     ToolCallDelta,
     ToolCallStart,
 )
+from agent_cli.contracts.side_events import ModelCallDelayed
 from agent_cli.contracts.timeline import Usage
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.core.run import Phase
@@ -38,6 +39,24 @@ class Run:
             else:
                 self.activity(event)
         return self.activity.text(100).removesuffix(" · Ctrl-C stops")
+
+
+def test_run_that_waits_for_the_cost_limit_says_so_until_its_call_is_made() -> None:
+    """Agents in the background hold what is left of it; the line said "waiting for the model"."""
+    run = Run()
+    run(events.AgentStart(), events.TurnStart(), THINKING)
+
+    said = [
+        run(events.UsageHeld("p", 0)),
+        run(ModelCallDelayed(1)),
+        run(events.UsageHeld("p", 9)),
+    ]
+
+    assert said == [
+        "waiting for the model · 0 s",
+        "waiting for the cost limit (other calls hold it) · 0 s",
+        "waiting for the model · 0 s",
+    ]
 
 
 def test_activity_line_names_each_phase_of_a_run_with_seconds_and_tokens() -> None:
