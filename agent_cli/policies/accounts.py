@@ -125,9 +125,8 @@ class Account:
     def _reached(self, how_far: str, cost: int = 0) -> LimitReached:
         lost = f", {dollars(self.lost)} of it for replies that broke off" if self.lost else ""
         if cost > self.limit:  # a further message would end in the same way
-            limit = "the limit, so raise it (--max-cost)"
-            share = "its share, so raise it (maxCost)"
-            advice = f"; no such call fits into {limit if self.root is self else share}"
+            limit = "the limit" if self.root is self else "this agent's share of it"
+            advice = f"; no such call fits into {limit}, so raise that"
         else:
             advice = SEND_A_MESSAGE if self.root is self else "; this agent's share is used up"
         return LimitReached(f"cost limit reached: {how_far}{lost}{advice}", limit="max_cost")

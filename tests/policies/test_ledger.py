@@ -207,8 +207,9 @@ async def test_refusal_of_a_call_that_exceeds_the_whole_limit_says_to_raise_it()
     with pytest.raises(LimitReached, match=r"is left \(max_cost\); no such call fits") as no:
         await book.ask()
 
-    assert str(no.value).endswith("into the limit, so raise it (--max-cost)")
-    assert str(agents_share.too_little(2_000)).endswith("into its share, so raise it (maxCost)")
+    assert str(no.value).endswith("into the limit, so raise that")
+    of_agent = str(agents_share.too_little(2_000))
+    assert of_agent.endswith("into this agent's share of it, so raise that")
 
 
 @each_row(
