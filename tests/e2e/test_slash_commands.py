@@ -80,6 +80,18 @@ def test_custom_command_chooses_the_model_for_its_own_prompt_only() -> None:
     assert "claude-odd is not among the models known here" in typed.stderr
 
 
+def test_two_names_are_no_model() -> None:
+    """Each request would have ended in an error; as a flag they are a usage error."""
+    with serve_in_thread(reply("A")) as api:
+        typed = agent_cli(script="/model claude-opus-5-5 high\nhello\n", api=api)
+        flagged = agent_cli("-p", "hello", "--model", "high low", api=api)
+        models = [request.body["model"] for request in api.requests]
+
+    assert "no model is called claude-opus-5-5 high: name one," in typed.stderr
+    assert models == ["claude-sonnet-5-5"]
+    assert (flagged.code, flagged.stdout) == (2, "")
+
+
 def test_context_and_permissions_commands_show_what_is_in_effect() -> None:
     """Each part has a size; the mode shown is the mode in effect."""
     lines = "hello\n/context\n/mode plan\n/permissions\n/effort low\n/uncompact\nagain\n"
