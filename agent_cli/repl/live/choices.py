@@ -130,6 +130,13 @@ class Choices:
             return self._listed[self._selected]
         return chosen(self._text, self.all) or self._text
 
+    def leaves(self, text: str, answer: Choice) -> bool:
+        """Return whether *text* stays in the input once *answer* was taken.
+
+        A typed answer does not, also if the mark was moved to another one: it is no message.
+        """
+        return bool(text.strip()) and not chosen(text, [answer] if self.has_message else self.all)
+
     def rows(self, columns: int, rows_max: int) -> list[AnswerRow]:
         """Return rows of at most *columns* cells.
 

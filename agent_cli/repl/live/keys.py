@@ -19,7 +19,7 @@ from prompt_toolkit.keys import Keys
 from prompt_toolkit.search import accept_search, stop_search
 
 from agent_cli.contracts.errors import UsageError
-from agent_cli.repl.dialogue import ASIDE, Choice, chosen
+from agent_cli.repl.dialogue import ASIDE, Choice
 from agent_cli.repl.live.asking import OpenQuestion
 from agent_cli.repl.live.input.keyboard import ALT, Keyboard
 from agent_cli.repl.live.queue_edit import bind_queue_keys
@@ -308,7 +308,7 @@ def _answer_with_line(screen: LiveScreen) -> None:
     # A checked row is in the list that follows.
     if not isinstance(answer, Choice) or not answer.is_checkbox:
         screen.show_answer((answer.label if isinstance(answer, Choice) else "") or text)
-    if not isinstance(answer, Choice) or chosen(text, [answer]) or not text.strip():
+    if not (isinstance(answer, Choice) and asking.choices and asking.choices.leaves(text, answer)):
         screen.buffer.reset()  # not added to the history: it is not a prompt, and may be private
     asking.answer(answer)
 

@@ -367,6 +367,20 @@ async def test_answer_picked_by_arrow_leaves_the_message_begun_before_in_the_inp
         await it.until(lambda: it.rows[-1] == "you> draft")
 
 
+async def test_typed_answer_is_gone_once_another_one_was_picked_by_arrow(tmp_path: Path) -> None:
+    """It stayed in the input, where the next question took it for a message to the model."""
+    choices = [Choice("Yes", ("y",), key="y"), Choice("One by one", ("a",), key="a")]
+    async with live(tmp_path) as it:
+        asking = it.screen.asking
+        asked = asyncio.ensure_future(asking.select("all? ", choices, text="decline"))
+        await it.until(lambda: "all?" in it.rows)
+        it.now_s += SILENCE_S + 0.01
+        it.type(f"y{ESCAPE}[B\r")
+
+        assert await asked == choices[1]
+        await it.until(lambda: it.rows[-1] == "you>")
+
+
 async def test_search_begun_before_a_list_finds_a_message_that_answers_nothing(
     tmp_path: Path,
 ) -> None:
