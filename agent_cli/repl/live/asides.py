@@ -149,12 +149,11 @@ class WaitingLines:
         """
         self._display = display
         self._question = question
-        self._echo = echo
-        self.begin()
+        self.begin(echo)
 
-    def begin(self) -> None:
-        """Begin other work."""
-        self._begun_at = self._question()
+    def begin(self, echo: Sequence[str] = ()) -> None:
+        """Begin other work; *echo* stands above its first lines."""
+        self._echo, self._begun_at = echo, self._question()
 
     def aside(self, text: str, style: Style = "plain") -> None:
         """Write lines of this program."""

@@ -158,10 +158,11 @@ class LiveShell:
         if is_prompt := self._dispatcher.is_prompt(text):
             text = self._dispatcher.attachments.marked(text)
         was_busy = self.is_busy
+        is_beside = was_busy or self._screen.asks()  # an agent in the background may ask
         if text in _LEAVING:
             self._say(text)
             self._screen.leave()
-        elif self.is_busy and not is_prompt and not text.startswith("!"):
+        elif is_beside and not is_prompt and not text.startswith("!"):
             if not self._asides.begin_command(text, self._dispatcher.context):
                 self.queue([Queued(text)])
         elif is_prompt and text and self._goes_to_run(text):
@@ -283,24 +284,28 @@ class LiveShell:
 
     async def _carry_out(self, line: str) -> None:
         """Run a command or a prompt, and the runs that it asks for."""
-        if not self._dispatcher.is_prompt(line):
+        if not (is_prompt := self._dispatcher.is_prompt(line)):
             # It is not offered again; lines behind one that leaves the session are for the next.
             self._unsent.keep(() if leaves_the_session(line, self._app) else self.queued)
-        self._say(line)
+        if is_prompt or line.startswith("!") or not self._screen.asks():
+            self._say(line)
+        else:  # it does not wait for the answer
+            self._lines_of_work.begin(self._screen.echo(line))
         self._command = CancelToken()
         self._screen.refresh()
         self.display.wake()
         try:
-            doing = "preparing the message" if self._dispatcher.is_prompt(line) else line
+            doing = "preparing the message" if is_prompt else line
             with self._activity.command(doing, unless=self._screen.asks):
                 messages = await self._dispatcher.dispatch(line, self._command)
         except AgentCliError as error:
             if isinstance(error, Aborted):
                 self._give_back()
-            if self._dispatcher.is_prompt(line):
+            if is_prompt:
                 self._controls.give_back([line])
             raise
         finally:
+            self._lines_of_work.show_echo()
             self._command = None
             self._unsent.keep(self.queued)
             self._status.refresh()

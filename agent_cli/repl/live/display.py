@@ -65,7 +65,7 @@ class Display:
 
     def user_message(self, rows: list[str]) -> None:
         """Print the user's message, after all earlier events."""
-        self._put(Rows(tuple(rows), "said"))
+        self._put(Rows(tuple(rows), "said", wait=True))
 
     def aside(self, text: str, style: Style = "plain", *, wait: bool = False) -> None:
         """Print lines of this program, wrapped between words, or unwrapped if from a file.

@@ -17,7 +17,9 @@ from agent_cli.contracts.prompt_commands import PromptCommand
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.message_queue import keep_unsent, unsent
 from agent_cli.repl import Look
+from agent_cli.repl.approval.preview import Row
 from agent_cli.repl.dialogue import Choice
+from agent_cli.repl.live.controller import LiveShell
 from agent_cli.repl.live.start import LiveShells, StartupQueue
 from tests.repl.live.test_screen import ALT_ENTER, CTRL_C, ESCAPE, UP, Live, live
 from tests.repl.scripted_app import Application, Permissions
@@ -248,6 +250,47 @@ async def test_command_typed_during_a_run_or_at_a_question_stands_above_its_outp
     assert rows[at - 2 : at] == ["you> /effort high", ""]
     at = rows.index("high has no price")
     assert rows[at - 2 : at] == ["you> /model high", ""]
+
+
+async def test_command_typed_at_a_question_while_nothing_runs_stands_above_its_output(
+    tmp_path: Path,
+) -> None:
+    """An agent in the background may ask then: the command was shown below, after the answer."""
+    async with session(tmp_path) as it:
+        asking = it.screen.asking.select("allow? ", [Choice("Yes", ("y",))], text="decline")
+        answered = asyncio.ensure_future(asking)
+        await accepts_answers(it)
+        for command, told in (("/clear", "new conversation"), ("/effort low", "effort: low")):
+            it.type(f"{command}\r")
+            await shown(it, told)
+            at = it.rows.index(told)
+            assert it.rows[at - 2 : at] == [f"you> {command}", ""]
+        it.type("y\r")
+
+        assert await answered == Choice("Yes", ("y",))
+        await it.until(lambda: "you>" in it.rows)
+        assert "\n".join(it.rows).count("you> /clear") == 1
+
+
+async def test_line_that_waits_for_an_answer_does_not_repeat_the_question(tmp_path: Path) -> None:
+    """The question stood there twice, with nothing between."""
+    async with session(tmp_path) as it:
+        assert isinstance(it.screen.listener, LiveShell)
+        display = it.screen.listener.display
+        display.question([Row("About this")])
+        asking = it.screen.asking.select("allow? ", [Choice("Yes", ("y",))], text="decline")
+        answered = asyncio.ensure_future(asking)
+        display.show_now()
+        await accepts_answers(it)
+        it.type("!echo mine > made\r")
+        await it.until(Path("made").exists)
+        display.flush()
+        asked = it.rows.count("About this")
+        it.type("y\r")
+        await answered
+        await shown(it, "you> !echo mine")
+
+    assert asked == 1
 
 
 async def test_message_typed_during_a_command_waits_and_is_returned_by_ctrl_c(
