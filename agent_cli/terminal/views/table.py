@@ -103,7 +103,7 @@ class Table:
 class _Fitted:
     """A view in columns, or in records where they do not fit."""
 
-    view: "Table | Facts"
+    view: "Table | Facts | Bars"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         is_wide = self.view.cells_min() <= options.max_width
@@ -204,7 +204,9 @@ class Facts:
         return [f"{fact.title + ':':<{width}} {fact.text}" for fact in self.facts]
 
 
-_BAR_CELLS = 30
+_BAR_CELLS: Final = 30
+_BAR_CELLS_MIN: Final = 6
+_BAR_GAP: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,17 +217,36 @@ class Bars:
     parts: Mapping[str, int]
 
     def drawn(self) -> Group:
-        """Return the bars for a terminal."""
+        """Return the bars for a terminal; on a narrow one, the numbers alone."""
+        return Group(cell(self.heading), _Fitted(self))
+
+    def in_columns(self) -> RichTable:
+        """Return the bars between names and numbers, for a terminal that is wide enough."""
+        grid = RichTable.grid(padding=(0, _BAR_GAP))
+        grid.add_column(no_wrap=True)
+        grid.add_column(max_width=_BAR_CELLS)
+        return self._filled(grid, has_bars=True)
+
+    def in_records(self) -> RichTable:
+        """Return the names and the numbers."""
+        grid = RichTable.grid(padding=(0, _BAR_GAP))
+        grid.add_column(overflow="fold")
+        return self._filled(grid, has_bars=False)
+
+    def cells_min(self) -> int:
+        """Return the width below which the bars would take the room of the names."""
+        names, numbers = map(cell_len, self.parts), (f"{each:,}" for each in self.parts.values())
+        texts = max(names, default=0) + max(map(len, numbers), default=0) + len("100%")
+        return texts + 3 * _BAR_GAP + _BAR_CELLS_MIN
+
+    def _filled(self, grid: RichTable, *, has_bars: bool) -> RichTable:
+        for _ in ("number", "share"):
+            grid.add_column(justify="right", no_wrap=True)
         whole = sum(self.parts.values()) or 1
-        grid = RichTable.grid(padding=(0, 2))
-        for _ in range(2):
-            grid.add_column()
-        for _ in range(2):
-            grid.add_column(justify="right")
         for name, number in self.parts.items():
-            bar = ProgressBar(total=whole, completed=number, width=_BAR_CELLS)
-            grid.add_row(cell(name), bar, f"{number:,}", share(number / whole))
-        return Group(cell(self.heading), grid)
+            bar = [ProgressBar(total=whole, completed=number)] if has_bars else []
+            grid.add_row(cell(name), *bar, f"{number:,}", share(number / whole))
+        return grid
 
     def lines(self) -> Sequence[str]:
         """Return the heading, then a line for each part."""

@@ -171,6 +171,18 @@ def test_bars_show_their_share_of_the_total() -> None:
     assert drawn_text(bars, width=80).splitlines()[2].endswith("999  100%")
 
 
+def test_bars_leave_their_room_to_names_and_numbers_on_a_narrow_terminal() -> None:
+    """In 20 columns the names were columns of two letters."""
+    bars = Bars("used", {"facts and plugins": 1, "free": 998_460})
+
+    wide = drawn_text(bars, width=44).splitlines()[1:]
+    assert [row.split()[0] for row in wide] == ["facts", "free"]
+    assert "━" in wide[1]
+    narrow = drawn_text(bars, width=34).splitlines()[1:]
+    assert narrow == ["facts and plugins        1   <1%", "free               998,460  100%"]
+    assert drawn_text(bars, width=20).splitlines()[-1] == "free   998,460  100%"
+
+
 def test_markdown_page_is_rendered_on_a_terminal_and_plain_on_a_pipe() -> None:
     page = MarkdownPage("# Title\n\nsome **bold** text\n", plain="plain")
 
