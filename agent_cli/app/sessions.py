@@ -71,6 +71,11 @@ class Sessions:
         return self._session.path if self._session else None
 
     @property
+    def workspace(self) -> str:
+        """The directory in which the current session works."""
+        return str(self._startup.workspace)
+
+    @property
     def is_behind(self) -> bool:
         """Whether a part of the current session could not be saved so far."""
         return bool(self._session and self._session.is_behind)

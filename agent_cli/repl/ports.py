@@ -33,6 +33,11 @@ class SessionsPort(Protocol):
         ...
 
     @property
+    def workspace(self) -> str:
+        """The directory in which it works, as `SessionInfo.workspace` names those of others."""
+        ...
+
+    @property
     def is_behind(self) -> bool:
         """Whether a part of that session could not be saved so far."""
         ...

@@ -144,6 +144,7 @@ class Sessions:
     def __init__(self, agent: Agent) -> None:
         self.id = "s-1"
         self.path = None
+        self.workspace = "/here"
         self.is_behind = False
         self.name = ""
         self._agent = agent

@@ -17,6 +17,7 @@ from agent_cli.repl.commands import LISTED_MAX, Command, Context, index_of, pick
 from agent_cli.repl.commands.files import take_back
 from agent_cli.repl.ports import Application, SessionsPort
 from agent_cli.repl.recall import prompt_line, recalled, typed_prompts
+from agent_cli.system.paths import shown
 from agent_cli.terminal.narration import ago, describe_branch_point
 from agent_cli.terminal.sanitize import reveal
 
@@ -46,7 +47,9 @@ async def _resume(context: Context, requested: str) -> None:
         index: int | None = index_of(requested, len(sessions))
     else:
         index = await pick(
-            context, [f"{_about(each)} · {each.id}" for each in sessions], "which session?"
+            context,
+            [f"{_about(each, context.app.sessions)} · {each.id}" for each in sessions],
+            "which session?",
         )
     if index is not None:
         await _go_on_with(context, sessions[index].id)
@@ -82,8 +85,14 @@ def _found(match: SessionMatch) -> str:
 
 
 def _others(sessions: SessionsPort) -> list[SessionInfo]:
-    """Return the sessions that can be resumed; reads files."""
-    return [each for each in sessions.list() if each.id != sessions.id and not each.problem]
+    """Return the sessions that can be resumed, those of this directory first; reads files."""
+    others = [each for each in sessions.list() if each.id != sessions.id and not each.problem]
+    return sorted(others, key=lambda each: bool(_elsewhere(each, sessions)))
+
+
+def _elsewhere(session: SessionInfo, sessions: SessionsPort) -> str:
+    """Return the directory of *session*, or "" if it is that of this one or not known."""
+    return "" if session.workspace == sessions.workspace else session.workspace
 
 
 async def _go_on_with(context: Context, id: str) -> None:
@@ -96,9 +105,11 @@ async def _go_on_with(context: Context, id: str) -> None:
         context.writer.aside(end, "dim")
 
 
-def _about(session: SessionInfo) -> str:
+def _about(session: SessionInfo, sessions: SessionsPort) -> str:
+    elsewhere = _elsewhere(session, sessions)
     parts = [
         one_line(session.title, _TITLE_CHARS_MAX) or "-",
+        *([f"in {one_line(shown(elsewhere))}"] if elsewhere else []),
         ago(time.time() - session.updated_at_ms / 1000),
         f"of {session.program}" if session.program else counted(session.prompts, "prompt"),
         *(["waits for a decision"] if session.waiting else []),
@@ -259,7 +270,7 @@ SESSION_COMMANDS: Final = (
         _resume,
         "[id or number]",
         during_a_run=False,
-        choices=lambda app: {each.id: _about(each) for each in _others(app.sessions)},
+        choices=lambda app: {each.id: _about(each, app.sessions) for each in _others(app.sessions)},
         leaves_the_session=True,
     ),
     Command(

@@ -1,6 +1,7 @@
 """Slash commands, in a session driven through a pipe."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from agent_cli.repl.commands.registry import COMMANDS, commands_of, find_command
 from agent_cli.terminal.views import drawn_text
 from agent_cli.version import __version__
 from tests.repl.conversation import Nobody, converse, said
-from tests.repl.scripted_app import Application
+from tests.repl.scripted_app import Application, kept
 from tests.tables import each_row
 
 LEVELS = "off, minimal, low, medium, high, xhigh"
@@ -403,6 +404,20 @@ def test_resume_lists_the_other_sessions_and_takes_a_number_or_an_id() -> None:
         "An **old** answer.",
     ]
     assert said("/resume aa")[0] == "resumed session aa1"
+
+
+def test_resume_lists_sessions_of_this_directory_first_and_names_any_other() -> None:
+    """Those of all projects were mixed, and looked alike."""
+    app = Application()
+    elsewhere = replace(kept("cc3", "Other"), workspace=str(Path.home() / "other"))
+    here = replace(kept("dd4", "Mine"), workspace=app.sessions.workspace)
+    app.sessions.list = lambda: [elsewhere, kept("aa1", "Unknown"), here]  # type: ignore[method-assign]
+
+    assert said("/resume", app=app) == [
+        "  1  Unknown · just now · 1 prompt · aa1",
+        "  2  Mine · just now · 1 prompt · dd4",
+        "  3  Other · in ~/other · just now · 1 prompt · cc3",
+    ]
 
 
 def test_search_lists_the_sessions_that_contain_the_words() -> None:
