@@ -113,8 +113,10 @@ class Interrupts:
     at once.
     """
 
-    def __init__(self, stop_asking: Stop) -> None:
+    def __init__(self, stop_asking: Stop, echoed: Callable[[], None] = lambda: None) -> None:
+        """Handle nothing yet; *echoed* is called when the terminal has shown `^C` during a run."""
         self._stop_asking = stop_asking
+        self._echoed = echoed
         self._stop_running: Callable[[], None] | None = None
         self.signal: signal.Signals | None = None
 
@@ -148,6 +150,8 @@ class Interrupts:
             self._stop_running = running
 
     def _interrupt(self) -> None:
+        if self._stop_running:
+            self._echoed()
         self._stop(KeyboardInterrupt)
 
     def _terminate(self, number: signal.Signals) -> None:

@@ -120,7 +120,7 @@ async def _run_plain(
     prompt = plain_prompt(options.script)
     for line in (*options.first_lines, *typed):
         prompt.wake(line)
-    interrupts = Interrupts(prompt.stop)
+    interrupts = Interrupts(prompt.stop, prompt.next_row)
     shells = PlainShells(prompt, writer, interrupts, options.look)
     repl = PlainRepl(prompt, writer, interrupts)
     code = await _host(repl, build, shells, interrupts, lambda: prompt.stop(EOFError))

@@ -149,6 +149,11 @@ class PlainPrompt:
         if self._answers is None:
             self._show_again()
 
+    def next_row(self) -> None:
+        """Begin a row: the terminal has shown `^C` in this one."""
+        with suppress(OSError):  # the terminal may be gone
+            self._show("\n")
+
     def stop(self, error: _Stop) -> None:
         """End a pending `choose`, else a pending `read`, with *error*."""
         self._deliver(error)

@@ -230,6 +230,19 @@ def test_first_prompt_stands_once_and_below_the_greeting(kind: dict[str, str]) -
         assert terminal.bytes.count(b"you> ") == 1
 
 
+def test_ctrl_c_during_work_is_followed_by_a_new_row_on_a_dumb_terminal() -> None:
+    """The terminal shows `^C` itself: "^Cinterrupted" is one word to a screen reader."""
+    with Terminal(TERM="dumb", NO_COLOR="1") as terminal:
+        terminal.until_loaded()
+        terminal.send("!echo begun; sleep 60\n")
+        terminal.until("\nbegun")
+        terminal.send("\x03")
+        terminal.until("\ninterrupted")
+        terminal.until_prompt()
+
+        assert "\n^C\ninterrupted" in terminal.text
+
+
 def test_leaving_a_dumb_terminal_says_how_to_resume_below_the_prompt() -> None:
     """The shell's prompt stood behind ours, and nobody said how to go on, or which jobs end."""
     with Terminal(TERM="dumb", NO_COLOR="1") as terminal:
