@@ -156,7 +156,8 @@ def _context(context: Context, _argument: str) -> None:
     bars = window_bars(parts, window=model.context_window if model else 0)
     from agent_cli.terminal.views.table import Note, Stack  # rich
 
-    show(context, Stack([bars, *map(Note, context.app.context_notes())]))
+    notes = "\n".join(context.app.context_notes())
+    show(context, Stack([bars, Note(notes)] if notes else [bars]))
 
 
 def window_bars(parts: Mapping[str, int], *, window: int) -> "Bars":
