@@ -53,6 +53,8 @@ _END_S = 2.0
 _TERMINATE_S = 1.0
 _LAST_MOMENT_S = 0.5
 _LOOK_S = 0.25
+# For what a child of an ended server goes on to write.
+_REST_S = 10.0
 _POLL_S = 0.01
 
 
@@ -83,6 +85,9 @@ class StdioProcess:
     _waiting: set[RequestId] = field(default_factory=set[RequestId], init=False)
     _code: int | None = field(default=None, init=False)
     _is_silent: bool = field(default=False, init=False)
+    _is_deaf: bool = field(default=False, init=False)
+    _is_idle: bool = field(default=False, init=False)
+    _reads_done: int = field(default=0, init=False)
 
     @property
     def ended(self) -> str:
@@ -122,8 +127,8 @@ class StdioProcess:
             async with anyio.create_task_group() as tasks:
                 written = anyio.Event()
                 tasks.start_soon(self._read, process, to_us)
-                tasks.start_soon(self._write, process, from_us, to_us, written)
-                tasks.start_soon(_watch, process, to_us)
+                tasks.start_soon(self._write, process, from_us, written)
+                tasks.start_soon(self._watch, process, to_us)
                 try:
                     yield incoming, outgoing
                 finally:
@@ -157,7 +162,7 @@ class StdioProcess:
     async def _reads(self, stdout: asyncio.StreamReader) -> AsyncIterator[Sequence[bytes]]:
         """Yield the lines that a read ends, some at a time; until the end or a line too long."""
         line = bytearray()
-        while chunk := await stdout.read(_BYTES_A_READ):
+        while chunk := await self._chunk(stdout):
             *ends, rest = chunk.split(b"\n")
             if ends:
                 ends[0] = bytes(line + ends[0])
@@ -169,6 +174,13 @@ class StdioProcess:
                 self.fault = f"it sent a line of more than {LINE_BYTES_MAX // 1024 // 1024} MB"
                 return
         self._is_silent = True
+
+    async def _chunk(self, stdout: asyncio.StreamReader) -> bytes:
+        self._is_idle = True
+        chunk = await stdout.read(_BYTES_A_READ)
+        self._is_idle = False
+        self._reads_done += 1
+        return chunk
 
     def _items(self, line: bytes) -> Sequence[Item]:
         items = parsed(line) if line.strip() else ()
@@ -190,7 +202,6 @@ class StdioProcess:
         self,
         process: asyncio.subprocess.Process,
         from_us: MemoryObjectReceiveStream[SessionMessage],
-        to_us: MemoryObjectSendStream[Item],
         written: anyio.Event,
     ) -> None:
         assert process.stdin is not None
@@ -205,10 +216,26 @@ class StdioProcess:
                     process.stdin.write(_line(item) + b"\n")
                     await process.stdin.drain()
         except OSError:
-            # The server reads no more input: tell waiting requests that no answer will come.
-            to_us.close()
+            self._is_deaf = True
         finally:
             written.set()
+
+    async def _watch(
+        self, process: asyncio.subprocess.Process, to_us: MemoryObjectSendStream[Item]
+    ) -> None:
+        """End the stream when the process has ended, or reads no more, and its output is read.
+
+        Waiting requests learn so that no answer will come, even if a child of the server holds the
+        output open.
+        """
+        while process.returncode is None and not self._is_deaf:  # noqa: ASYNC110 - `_ended_within`
+            await anyio.sleep(_LOOK_S)
+        reads_seen = -1
+        with anyio.move_on_after(_REST_S):
+            while not self._is_idle or self._reads_done != reads_seen:
+                reads_seen = self._reads_done
+                await anyio.sleep(_LAST_MOMENT_S)
+        to_us.close()
 
     async def _end(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdin is not None
@@ -233,14 +260,6 @@ def _line(item: SessionMessage) -> bytes:
         # A lone surrogate, in an argument that the model wrote.
         text = json.dumps(message.model_dump(by_alias=True, exclude_unset=True))
         return mend_surrogates(text.encode())
-
-
-async def _watch(process: asyncio.subprocess.Process, to_us: MemoryObjectSendStream[Item]) -> None:
-    """End the stream when the process has ended, even if its child holds the output open."""
-    while process.returncode is None:  # noqa: ASYNC110 - see `_ended_within`
-        await anyio.sleep(_LOOK_S)
-    await anyio.sleep(_LAST_MOMENT_S)
-    to_us.close()
 
 
 async def _kill(process: asyncio.subprocess.Process) -> None:

@@ -13,6 +13,7 @@ from mcp_types import JSONRPCNotification
 from agent_cli.mcp_client import stdio
 from agent_cli.mcp_client.mended_messages import Item, parsed
 from agent_cli.mcp_client.stdio import StdioProcess
+from tests.waiting import until
 
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
 
@@ -21,14 +22,7 @@ async def test_end_of_a_process_is_known_after_its_connection_was_cancelled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Python would warn of a child that still runs, in whatever it does next."""
-    create = asyncio.create_subprocess_exec
-    started: list[asyncio.subprocess.Process] = []
-
-    async def noted(*command: str, **rest: object) -> asyncio.subprocess.Process:
-        started.append(await create(*command, **rest))  # type: ignore[arg-type]  # passed on
-        return started[-1]
-
-    monkeypatch.setattr(asyncio, "create_subprocess_exec", noted)
+    started = _processes(monkeypatch)
     server = _server(STUBBORN)
 
     with anyio.CancelScope() as scope:
@@ -82,6 +76,40 @@ async def test_thousands_of_lines_in_one_read_leave_turns_to_others(
 
     assert total == 5000
     assert longest < 1000
+
+
+async def test_what_an_ended_server_sent_arrives_however_busy_its_reader_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A second after its end the rest was dropped, as on a busy machine."""
+    monkeypatch.setattr(stdio, "_LOOK_S", 0)
+    monkeypatch.setattr(stdio, "_LAST_MOMENT_S", 0)
+    started = _processes(monkeypatch)
+    message = '{"jsonrpc": "2.0", "method": "x"}'
+    server = _server(f"print('{message}\\n' * 3)")
+    taken = 0
+
+    async with server.transport() as (incoming, _outgoing):
+        async for _item in incoming:
+            taken += 1
+            await until(lambda: started[0].returncode is not None)
+            for _ in range(20):  # time enough to notice the end
+                await asyncio.sleep(0)
+
+    assert taken == 3
+
+
+def _processes(monkeypatch: pytest.MonkeyPatch) -> Sequence[asyncio.subprocess.Process]:
+    """Return what grows by each process that is started from now on."""
+    create = asyncio.create_subprocess_exec
+    started: list[asyncio.subprocess.Process] = []
+
+    async def noted(*command: str, **rest: object) -> asyncio.subprocess.Process:
+        started.append(await create(*command, **rest))  # type: ignore[arg-type]  # passed on
+        return started[-1]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", noted)
+    return started
 
 
 def _server(program: str) -> StdioProcess:
