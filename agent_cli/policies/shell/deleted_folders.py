@@ -26,7 +26,10 @@ REMOVES_TREES: Final = frozenset({"rimraf", "del-cli", "srm"})
 RUN_FOR_EACH: Final = frozenset({"xargs", "gxargs", "parallel"})
 """They run a command for the names that they read."""
 
-_TEMPORARY: Final = ("/tmp", "/var/tmp", "/dev/shm", "/private/tmp", NEW)
+_TEMPORARY: Final = (
+    *("/tmp", "/var/tmp", "/dev/shm"),
+    *("/private/tmp", "/var/folders", "/private/var/folders"),  # of macOS
+)
 _HISTORY: Final = (".git", ".git/objects", ".git/objects/pack", ".git/refs", ".git/refs/heads")
 _OPTION_OF_FOLDER: Mapping[str, re.Pattern[str]] = MappingProxyType(
     {
@@ -87,13 +90,17 @@ def is_history(target: str) -> bool:
     return ".git" in name and any(map(PurePath(name).match, _HISTORY))
 
 
-def is_foreign_file(target: str, root: PurePath) -> bool:
-    """Return whether the whole path *target* lies outside *root*, and in no temporary folder."""
-    path = os.path.normpath(target)
-    is_other = target.startswith("/") and not any(
-        f"{path}/".startswith(f"{each}/") for each in (root, *_TEMPORARY)
+def is_foreign_file(target: str, root: PurePath, *, is_here: bool) -> bool:
+    """Return whether *target* lies outside *root*, and in no temporary folder.
+
+    A path that is not whole is known with *is_here*, in no other folder than *root*.
+    """
+    path = os.path.normpath(root / target)
+    is_known = target.startswith("/") or is_here
+    around = (root, *_TEMPORARY)
+    return target.startswith("~") or (
+        is_known and not any(f"{path}/".startswith(f"{each}/") for each in around)
     )
-    return is_other or target.startswith("~")
 
 
 def file_made(script: str, root: PurePath) -> Reading:
@@ -181,7 +188,7 @@ def is_elsewhere(commands: Sequence[tuple[str, Reading]], root: PurePath) -> boo
     return any(
         _leaves(words, root)
         if name in _CHANGE_FOLDER
-        else any(is_vital(each, root) for each in _entered(name, words))
+        else any(is_vital(each, root) for each in entered(name, words))
         for name, words in commands
     )
 
@@ -198,8 +205,8 @@ def leads_out(commands: Sequence[tuple[str, Reading]], root: PurePath) -> bool:
     ]
     if not deletions:
         return False
-    entered, looks = [""], 0
-    entries = chain.from_iterable(_entered(*each) for each in commands)
+    folders_in, looks = [""], 0
+    entries = chain.from_iterable(entered(*each) for each in commands)
     changes = [*filter(None, dict.fromkeys(entries))]
     changes += _before_moves((f"{word}/" for word in changes), commands, root)
     made = [*chain.from_iterable(_links_out(*each, root) for each in commands)]
@@ -211,12 +218,12 @@ def leads_out(commands: Sequence[tuple[str, Reading]], root: PurePath) -> bool:
         return True
     # Each `cd` may start at the root or where one before it led.
     for word in changes:
-        inner = [f"{each}{within(word, root)}/" for each in entered]
+        inner = [f"{each}{within(word, root)}/" for each in folders_in]
         # That of os is False for a name that is too long, or that may not be looked at.
-        entered += [each for each in inner if os.path.isdir(f"{root}/{each}")]  # noqa: PTH112
+        folders_in += [each for each in inner if os.path.isdir(f"{root}/{each}")]  # noqa: PTH112
         if (looks := looks + len(inner)) > _LOOKS_MAX:
             return True
-    targets = {"".join(each) for each in islice(product(entered, inside), _TARGETS_MAX)}
+    targets = {"".join(each) for each in islice(product(folders_in, inside), _TARGETS_MAX)}
     if len(targets) == _TARGETS_MAX or any(map(_has_many_patterns, targets)):
         return True
     found = chain.from_iterable(matches(each, str(root)) for each in targets)
@@ -236,7 +243,7 @@ def _leaves(arguments: Reading, root: PurePath) -> bool:
     )
 
 
-def _entered(name: str, arguments: Reading) -> Iterator[str | None]:
+def entered(name: str, arguments: Reading) -> Iterator[str | None]:
     """Yield the folders that a wrapper or `cd` with *arguments* may enter."""
     if name in _CHANGE_FOLDER:
         yield from arguments

@@ -11,6 +11,7 @@ from agent_cli.policies.shell.deleted_folders import (
     FINDS,
     REMOVES_TREES,
     RUN_FOR_EACH,
+    entered,
     file_made,
     is_elsewhere,
     is_foreign_file,
@@ -51,7 +52,7 @@ _DISK = frozenset(
     {"wipefs", "fdisk", "parted", "sfdisk", "sgdisk", "gdisk", "shred", "blkdiscard", "mkswap"}
     | {"mke2fs", "mkntfs", "wipe", "scrub"}
 )
-_LISTS_DISKS = late_pattern(r"(?:sfdisk|fdisk|parted) (?:-l|--list)(?: /dev/\w+)*")
+_LISTS_DISKS = late_pattern(r"(?:s?fdisk|gdisk|parted) (?:-l|--list)(?: /dev/\w+)*")
 _POWER = frozenset({"shutdown", "reboot", "halt", "poweroff"})
 _DEVICE = r"/dev/(?:(?:sd|hd|vd|xvd|nvme|mmcblk|r?disk|md)\w+|mapper/\S+)"
 _IS_DEVICE = late_pattern(_DEVICE)
@@ -59,8 +60,10 @@ _WRITES_DEVICE = late_pattern(rf">\|?\s*{_DEVICE}")
 _FOREIGN_FILE = "deletes files outside the workspace"
 _EVERY_NAME_HERE = late_pattern(r"(?:\./)?(?:\*\*?/)*\*+(?:\.\*)?")
 _UNLINKS = frozenset({"rm", "unlink", "shred"})
+# `rm !(a)`: every name of a folder but a few, if bash reads patterns as ksh does.
+_REMOVES_OTHERS = late_pattern(r"\b(?:rm|unlink|shred)\s(?:[^;&|()\n]{0,300}\s)?!\(")
 _REMOVES_NAMED = frozenset({"rm", "unlink"})
-_RIGHTS = frozenset({"chmod", "chown", "chgrp"})
+_RIGHTS = frozenset({"chmod", "chown", "chgrp", "chattr", "setfacl"})
 _COPIES = frozenset({"cp", "mv", "tee", "install"})
 _SEARCHES_MAX = 20  # each is read with all words behind it
 _FIND_BY_CONTENT = frozenset({"grep", "egrep", "fgrep", "rg"})
@@ -84,6 +87,7 @@ def destructions(readings: Iterable[Reading], root: PurePath, script: str = "") 
         seen.remove(made)
     commands = [*dict.fromkeys(_named(seen))]
     by_link = leads_out(commands, root)
+    is_here = not any(any(entered(*each)) for each in commands)
     moved = by_link or bool(_MOVES.search(script.casefold())) or is_elsewhere(commands, root)
     if not moved:
         searches = (("find", *words) for name, words in commands if name in FINDS)
@@ -92,7 +96,7 @@ def destructions(readings: Iterable[Reading], root: PurePath, script: str = "") 
         seen = [chosen.get(each, each) for each in seen]
         commands = [*dict.fromkeys(_named(seen))]
     found = [
-        _removal(name, words, root, moved=moved, by_link=by_link)
+        _removal(name, words, root, moved=moved, by_link=by_link, is_here=is_here)
         if name in _REMOVES_NAMED or name in REMOVES_TREES
         else _destruction(name, words, root, moved=moved)
         for name, words in commands
@@ -153,6 +157,8 @@ def written_losses(script: str) -> list[str]:
     """Describe what *script* loses, as written: what a device holds, or every file of a folder."""
     if _WRITES_DEVICE.search(script):
         return ["writes to a device"]
+    if _REMOVES_OTHERS.search(script):
+        return [f"rm {EVERY_FILE}"]
     scripts = [*written_commands(script)]
     if any(map(moves_hidden_away, scripts)):
         return [MOVES_HISTORY]
@@ -208,12 +214,12 @@ def _destruction(name: str, arguments: Reading, root: PurePath, *, moved: bool) 
 
 
 def _removal(
-    name: str, arguments: Reading, root: PurePath, *, moved: bool, by_link: bool
+    name: str, arguments: Reading, root: PurePath, *, moved: bool, by_link: bool, is_here: bool
 ) -> str | None:
     """Return why `rm` or its like, *name*, with *arguments* is dangerous.
 
     With *moved*, the folder is uncertain, which an absolute path does not depend on; *by_link*,
-    a path may lead elsewhere than its text says.
+    a path may lead elsewhere than its text says. Not *is_here*, the script enters a folder.
     """
     end = options_end(arguments)
     options = [word for word in arguments[:end] if word and word.startswith("-")]
@@ -232,7 +238,8 @@ def _removal(
         for each in named
     ):
         return "deletes folders that are unclear or outside the workspace"
-    return _FOREIGN_FILE if any(each and is_foreign_file(each, root) for each in named) else None
+    foreign = (each and is_foreign_file(each, root, is_here=is_here) for each in named)
+    return _FOREIGN_FILE if any(foreign) else None
 
 
 def _chmod(words: Sequence[str]) -> str | None:

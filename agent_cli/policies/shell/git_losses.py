@@ -81,7 +81,9 @@ def lost_by_git(arguments: Reading, root: PurePath, *, moved: bool) -> str | Non
         return "git branch deletes commits that are in no other branch"
     if "restore" in words and not _only_unstages(words[words.index("restore") + 1 :]):
         return "git restore discards changes that are not committed"
-    if "checkout" in words and _checks_files_out(words[words.index("checkout") + 1 :], root):
+    if "checkout" in arguments and _checks_files_out(
+        arguments[arguments.index("checkout") + 1 :], root
+    ):
         return "git checkout of files discards changes that are not committed"
     if "rm" in words and forced and "--cached" not in words:
         return "git rm --force discards changes that are not committed"
@@ -184,8 +186,9 @@ def _only_unstages(words: Sequence[str]) -> bool:
     return staged and not any(re.fullmatch(r"-\w*W\w*|--w\w*", word) for word in options)
 
 
-def _checks_files_out(words: Sequence[str], root: PurePath) -> bool:
-    """Return whether `git checkout` with *words* overwrites files instead of changing branches."""
+def _checks_files_out(arguments: Reading, root: PurePath) -> bool:
+    """Return whether `git checkout` overwrites files, known or not, and changes no branch."""
+    words = [word or "?" for word in arguments]
     if any(re.match(r"-[bBt]|--orphan|--track", word) for word in words):
         return False
     named = [word for word in words if not word.startswith("-")]

@@ -19,7 +19,7 @@ _CONTAINER_LOSSES: Final = (
     *("prune", "push", "volume rm", "compose down -v", "compose down --volumes", "system reset"),
     *("swarm leave --force", "swarm leave -f", "manifest push", "machine rm", "machine reset"),
     *("stack rm", "service rm", "secret rm", "config rm", "rm --all"),
-    *(f"rm -{flags}" for flags in ("v", "fv", "vf", "fsv", "a", "af", "fa")),
+    *(f"rm -{flags}" for flags in ("v", "fv", "vf", "fsv", "sfv", "a", "af", "fa")),
 )
 _SCALED_TO_NONE: Final = ("scale --replicas=0", "scale --replicas 0")
 _SQLX: Final = ("sqlx database drop", "sqlx database reset")
@@ -29,7 +29,7 @@ _LOSSES: Final[Mapping[str, Sequence[Sequence[str]]]] = MappingProxyType(
     {
         program: tuple(each.split() for each in losses)
         for programs, losses in (
-            ("git", ("filter-branch", "filter-repo")),
+            ("git", ("filter-branch", "filter-repo", "delete-branch", "delete-tag", "obliterate")),
             ("gh", ("release create", "repo archive", "repo sync --force", "issue transfer")),
             ("npm pnpm", ("publish", "unpublish", "deprecate", "owner rm", "dist-tag rm")),
             ("yarn bun lerna jsr vsce ovsx", ("publish", "unpublish")),
@@ -50,7 +50,7 @@ _LOSSES: Final[Mapping[str, Sequence[Sequence[str]]]] = MappingProxyType(
             ("semantic-release goreleaser", ("",)),
             ("crontab", ("-r",)),
             ("killall5 dropdb dropuser lvremove vgremove pvremove", ("",)),
-            ("lvreduce vgreduce luksformat trash-empty trash-rm", ("",)),
+            ("lvreduce vgreduce luksformat trash-empty trash-rm lxc-destroy bfg", ("",)),
             ("docker-compose podman-compose", ("down -v", "down --volumes", "rm -v", "rm -fsv")),
             ("systemctl", ("poweroff", "reboot", "halt", "kexec")),
             ("loginctl", ("terminate-user", "kill-user")),
@@ -74,7 +74,7 @@ _LOSSES: Final[Mapping[str, Sequence[Sequence[str]]]] = MappingProxyType(
             ("heroku hcloud linode-cli", ("pg:backups:restore", "pg:copy", "rebuild")),
             ("s3cmd mc", ("sync --delete-removed", "mirror --remove")),
             ("azcopy", ("sync --delete-destination=true",)),
-            ("vboxmanage", ("--delete",)),
+            ("vboxmanage", ("--delete", "--delete-all")),
             ("rclone", ("sync", "cleanup")),
             ("argocd flux", ("app delete", "uninstall")),
             ("kafka-consumer-groups", ("--reset-offsets --execute",)),
@@ -87,7 +87,7 @@ _LOSSES: Final[Mapping[str, Sequence[Sequence[str]]]] = MappingProxyType(
             ("svn p4", ("revert", "cleanup --remove-unversioned")),
             ("wsl limactl", ("--unregister", "factory-reset")),
             ("pg_dropcluster pg_resetwal pg_archivecleanup diskpart kafka-delete-records", ("",)),
-            ("nvme lvconvert", ("format", "sanitize", "--merge")),
+            ("nvme lvconvert bcachefs", ("format", "sanitize", "--merge")),
             ("drizzle-kit convex", ("push --force", "import --replace-all")),
             ("wp drush bench", ("db reset", "site empty", "site:install", "reinstall")),
         )
@@ -154,11 +154,21 @@ _MANAGERS: Final = _CLOUDS | {
     *("gh", "kubectl", "oc", "helm", "terraform", "tofu", "terragrunt", "cdk", "cdktf", "sam"),
     *("eksctl", "kops", "kind", "k3d", "minikube", "velero", "serverless", "sls", "copilot", "eb"),
     *("amplify", "firebase", "supabase", "railway", "render", "ibmcloud", "aliyun", "yc", "exo"),
-    *("civo", "vultr", "vultr-cli", "openstack", "b2", "cloudflared", "databricks"),
+    *("civo", "vultr", "vultr-cli", "openstack", "b2", "cloudflared", "databricks", "fclones"),
     *("snow", "s3cmd", "s5cmd", "mc", "rclone", "azcopy", "skopeo", "crane", "oras", "vagrant"),
     *("zfs", "zpool", "btrfs", "virsh", "multipass", "limactl", "colima", "lxc", "incus", "qm"),
     *("restic", "borg", "duplicity", "kopia", "vault", "etcdctl", "consul", "nomad", "influx"),
-    *("rabbitmqctl", "rabbitmqadmin", "nats", "pulsar-admin", "op", "bw", "pass", "gopass"),
+    *(
+        "rabbitmqctl",
+        "rabbitmqadmin",
+        "nats",
+        "pulsar-admin",
+        "op",
+        "bw",
+        "pass",
+        "gopass",
+        "ykman",
+    ),
     *("turso", "neonctl", "planetscale", "pscale", "mongocli", "atlas", "stripe", "okteto"),
     *("huggingface-cli", "hf", "mlflow", "ngrok", "tailscale", "security", "schema", "bq", "sst"),
     *("jf", "jfrog", "juju", "ceph", "rbd", "rados", "radosgw-admin", "couchbase-cli", "tiup"),

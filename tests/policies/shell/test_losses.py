@@ -652,7 +652,7 @@ def test_a_long_command_is_judged_in_a_moment(shape: str, length: int, tmp_path:
         "e=x; d=(build # of the compiler\n $e/y); rm -rf ${d[*]} $d",
         'd=(build dist); for x in "${d[@]}"; do rm -rf "$x/a"; done',
         'd=(build); find "${d[@]}" -type f -delete',
-        "rm -- -rf ..",
+        "rm -- -rf $x",
         "find . \\( -name a -o -name b \\) -print0 2>/dev/null | xargs -0 -r rm -rf",
     ],
 )
@@ -1236,6 +1236,44 @@ def test_moving_history_to_where_it_may_be_lost_asks(script: str, *, expected: b
 @each_row(
     ("script", "expected"),
     [
+        *(('git checkout -- "$f"', True), ("git checkout HEAD -- $f", True)),
+        ("for f in $(git diff --name-only); do git checkout -- $f; done", True),
+        ("git diff --name-only | xargs git checkout --", True),
+        *(("git checkout $a $b", True), ("git checkout -b $a $b", False)),
+        *(("git checkout $a", False), ("git checkout --", False), ("git checkout -q $a", False)),
+        *(("git delete-branch x", True), ("git obliterate x", True)),
+    ],
+)
+def test_checking_unknown_files_out_asks(script: str, *, expected: bool) -> None:
+    """Threat 19: as the files that the command names."""
+    assert asks(script) is expected
+
+
+@each_row(
+    ("script", "expected"),
+    [
+        *(("rm -rf !(keep)", True), ("shopt -s extglob; rm -- !(a|b)", True)),
+        *(
+            ("rm -f x !(keep).c", True),
+            ("rm a && ! (b)", False),
+            ("if ! (rm b); then c; fi", False),
+        ),
+        *(("setfacl -Rb /", True), ("chattr -R +i ~", True), ("chattr +i x", False)),
+        *(("gdisk -l /dev/sda", False), ("gdisk /dev/sda", True), ("bcachefs format x", True)),
+        *(("fclones group . | fclones remove", True), ("fclones group .", False)),
+        *(("VBoxManage unregistervm x --delete-all", True), ("docker compose rm -sfv", True)),
+        *(("ykman oath accounts delete x", True), ("ykman oath accounts list", False)),
+        *(("bfg --delete-files x", True), ("lxc-destroy x", True)),
+    ],
+)
+def test_deleting_all_but_a_few_and_further_losses_asks(script: str, *, expected: bool) -> None:
+    """Threat 19: what a reader of manuals finds."""
+    assert asks(script) is expected
+
+
+@each_row(
+    ("script", "expected"),
+    [
         *(("git config alias.x 'reset --hard'", True), ("git config alias.st status", False)),
         ("git config --global --add alias.x '!git push -f'", True),
         *(("git config set alias.x 'clean -fdx'", True), ("git config --get alias.x", False)),
@@ -1256,6 +1294,9 @@ def test_setting_a_command_of_git_that_loses_something_asks(script: str, *, expe
         *(("rm /tmp/x /var/tmp/y", False), ("rm /nowhere/x", False), ("rm /tmp/../etc/x", True)),
         *(("rm x.log src/*.o", False), ("rm -f $x", False), ("rm /nowhere/../x", True)),
         *(("echo rm /etc/x", False), ("rm ~", True), ("git rm /etc/x", False)),
+        *(("rm ../x", True), ("rm ./a/../../x", True), ("rm src/../a", False)),
+        *(("cd build && rm ../x.o", False), ("env -C build rm ../x", False), ("rm $x/../y", False)),
+        *(("rm /var/folders/a/b", False), ("rm /private/tmp/a", False)),
     ],
 )
 def test_deleting_a_file_of_the_home_or_the_system_asks(script: str, *, expected: bool) -> None:
