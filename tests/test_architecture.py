@@ -105,7 +105,7 @@ SAME_ROLE = {
 LATE = {
     *("PIL", "azure", "botocore", "bs4", "google", "jwt", "markdownify", "pypdf"),  # optional, slow
     *("cryptography", "httpx2", "pydantic", "structlog", "yaml", "tree_sitter", "tree_sitter_bash"),
-    *("asyncio", "difflib", "hashlib", "html", "importlib", "json", "textwrap", "unicodedata"),
+    *("asyncio", "difflib", "hashlib", "html", "importlib", "json", "pathlib", "textwrap", "unicodedata"),
     *("urllib", "ctypes", "platformdirs", "sysconfig", "re", "select", "termios"),
 }
 STARTERS_OF_BARE_TASKS = {

@@ -5,9 +5,8 @@ settings. The parser is our own: importing argparse takes half as long as starti
 messages do not follow our style.
 """
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from agent_cli.app.option_table import (
     BATCH,
@@ -24,6 +23,12 @@ from agent_cli.app.option_table import (
 )
 from agent_cli.contracts.errors import UsageError
 from agent_cli.settings import Override
+
+if TYPE_CHECKING:
+    from pathlib import Path  # takes as long to import as this whole module
+
+# Two words with less of their letters in common are not taken for one mistyped.
+_CLOSE: Final = 0.6
 
 
 class Arguments(NamedTuple):
@@ -60,12 +65,12 @@ class Arguments(NamedTuple):
     prompt: str | None = None
     prompts_from: str | None = None
     print_prompt: str | None = None
-    prompt_file: Path | None = None
+    prompt_file: "Path | None" = None
     output_format: str = "text"
     time_limit_s: float | None = None
     tokens_max: int | None = None
-    output_dir: Path | None = None
-    json_schema: Path | str | None = None
+    output_dir: "Path | None" = None
+    json_schema: "Path | str | None" = None
     require_check: str | None = None
     park: bool | None = None
     jobs: int | None = None
@@ -79,16 +84,16 @@ class Arguments(NamedTuple):
     ray_cpus: float | None = None
     ray_wait_s: float | None = None
     ray_copy: bool | None = None
-    settings_file: Path | None = None
+    settings_file: "Path | None" = None
     continue_session: bool = False
     resume: str | None = None
     fork: str | None = None
     name: str | None = None
     system_prompt: str | None = None
     append_system_prompt: str | None = None
-    add_dirs: tuple[Path, ...] = ()
-    record: Path | None = None
-    replay: Path | None = None
+    add_dirs: "tuple[Path, ...]" = ()
+    record: "Path | None" = None
+    replay: "Path | None" = None
     worktree: str | None = None
     trust: bool = False
     verbose: bool = False
@@ -108,7 +113,7 @@ class SessionFolder(NamedTuple):
     """The arguments of a session, and the directory whose worktree it works in, or None."""
 
     arguments: Arguments
-    copy_of: Path | None = None
+    copy_of: "Path | None" = None
 
 
 def parse_arguments(argv: Sequence[str]) -> Arguments:
@@ -157,6 +162,8 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
 
 def help_text() -> str:
     """Return the output of `--help`."""
+    from pathlib import Path
+
     return (Path(__file__).parent / "help.txt").read_text(encoding="utf-8")
 
 
@@ -355,16 +362,26 @@ def _one_prompt(words: Sequence[str]) -> str:
 
 def _mistyped(name: str, others: Sequence[str]) -> str:
     """Return the command of two words that *name* and *others* nearly are, or ""."""
-    import difflib  # as below
-
     fitting = [key for key in COMMANDS if others and key.partition(" ")[2] == others[0]]
     first_words = {key.partition(" ")[0]: key for key in fitting}
-    close = difflib.get_close_matches(name, first_words, n=1)
-    return first_words[close[0]] if close else ""
+    return first_words.get(_closest(name, first_words), "")
 
 
-def _nearest(wrong: str, known: Sequence[str] | dict[str, OptionEntry]) -> str:
-    import difflib  # needed only when the user mistyped
+def _nearest(wrong: str, known: Iterable[str]) -> str:
+    close = _closest(wrong, known)
+    return f" (did you mean {close}?)" if close else ""
 
-    close = difflib.get_close_matches(wrong, known, n=1)
-    return f" (did you mean {close[0]}?)" if close else ""
+
+def _closest(wrong: str, known: Iterable[str]) -> str:
+    """Return the word of *known* that *wrong* nearly is, or ""."""
+    # A prompt of one word has few letters of any command, and needs no import to tell that.
+    likely = [
+        each
+        for each in known
+        if 2 * sum(map(each.__contains__, wrong)) >= _CLOSE * (len(wrong) + len(each))
+    ]
+    if not likely:
+        return ""
+    from difflib import get_close_matches  # rare
+
+    return next(iter(get_close_matches(wrong, likely, n=1, cutoff=_CLOSE)), "")

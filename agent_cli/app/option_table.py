@@ -7,12 +7,14 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import Enum, auto
-from pathlib import Path
-from typing import Final, NamedTuple, get_args
+from typing import TYPE_CHECKING, Final, NamedTuple, get_args
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.permission_modes import Mode, our_mode_name
 from agent_cli.contracts.wording import USD_MAX
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CHOOSE_SESSION = ""
 """The value of `Arguments.resume` when no id was given: the user chooses."""
@@ -101,8 +103,14 @@ def _check(text: str) -> str:
     return text
 
 
-def _schema(text: str) -> Path | str:
-    return text if text.lstrip().startswith("{") else Path(text)
+def _path(text: str) -> "Path":
+    from pathlib import Path  # seldom given, and slow to import
+
+    return Path(text)
+
+
+def _schema(text: str) -> "Path | str":
+    return text if text.lstrip().startswith("{") else _path(text)
 
 
 def _name(text: str) -> str:
@@ -119,10 +127,10 @@ _RAY_CPUS = _number("a number from 0.01 to 1024", lambda cpus: 0.01 <= cpus <= 1
 OPTIONS = {
     "--print": OptionEntry(Takes.VALUE, "print_prompt"),
     "--prompts-from": OptionEntry(Takes.VALUE, "prompts_from", values=FILES),
-    "--prompt-file": OptionEntry(Takes.VALUE, "prompt_file", convert=Path, values=FILES),
+    "--prompt-file": OptionEntry(Takes.VALUE, "prompt_file", convert=_path, values=FILES),
     "--time-limit": OptionEntry(Takes.VALUE, "time_limit_s", convert=_SECONDS),
     "--max-tokens-total": OptionEntry(Takes.VALUE, "tokens_max", convert=_whole_number(1)),
-    "--output-dir": OptionEntry(Takes.VALUE, "output_dir", convert=Path, values=FILES),
+    "--output-dir": OptionEntry(Takes.VALUE, "output_dir", convert=_path, values=FILES),
     "--json-schema": OptionEntry(Takes.VALUE, "json_schema", convert=_schema, values=FILES),
     "--require-check": OptionEntry(Takes.VALUE, "require_check", convert=_check),
     "--park": OptionEntry(Takes.NOTHING, "park"),
@@ -142,7 +150,7 @@ OPTIONS = {
     "--output-format": OptionEntry(
         Takes.VALUE, "output_format", convert=_one_of(_FORMATS), values=" ".join(_FORMATS)
     ),
-    "--settings": OptionEntry(Takes.VALUE, "settings_file", convert=Path, values=FILES),
+    "--settings": OptionEntry(Takes.VALUE, "settings_file", convert=_path, values=FILES),
     "--config": OptionEntry(Takes.SETTING, "overrides"),
     "--continue": OptionEntry(Takes.NOTHING, "continue_session"),
     "--resume": OptionEntry(Takes.PERHAPS, "resume", constant=CHOOSE_SESSION, values=SESSIONS),
@@ -150,9 +158,9 @@ OPTIONS = {
     "--name": OptionEntry(Takes.VALUE, "name", convert=_name),
     "--system-prompt": OptionEntry(Takes.VALUE, "system_prompt"),
     "--append-system-prompt": OptionEntry(Takes.VALUE, "append_system_prompt"),
-    "--add-dir": OptionEntry(Takes.SEVERAL, "add_dirs", convert=Path, values=FILES),
-    "--record": OptionEntry(Takes.VALUE, "record", convert=Path, values=FILES),
-    "--replay": OptionEntry(Takes.VALUE, "replay", convert=Path, values=FILES),
+    "--add-dir": OptionEntry(Takes.SEVERAL, "add_dirs", convert=_path, values=FILES),
+    "--record": OptionEntry(Takes.VALUE, "record", convert=_path, values=FILES),
+    "--replay": OptionEntry(Takes.VALUE, "replay", convert=_path, values=FILES),
     "--worktree": OptionEntry(Takes.PERHAPS, "worktree", constant=NEW_WORKTREE),
     "--trust": OptionEntry(Takes.NOTHING, "trust"),
     "--verbose": OptionEntry(Takes.NOTHING, "verbose"),

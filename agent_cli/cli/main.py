@@ -7,7 +7,6 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
 from agent_cli.app.arguments import (
@@ -164,6 +163,8 @@ def _run(arguments: Arguments) -> int:
 
             with without_collections():  # half of the start-up time
                 from agent_cli.cli.dispatch import COMMANDS
+            from pathlib import Path
+
             from agent_cli.system.programs import shield_path
 
             with suppress(OSError):  # The folder is gone, which is reported later.

@@ -5,13 +5,14 @@ knows no settings: `layers` decides about valid keys and values.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.system.config_text import TooLong, config_text
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from agent_cli.contracts.timeline import Json
 
 
@@ -91,7 +92,7 @@ class WrittenHooks(NamedTuple):
     variables: tuple[tuple[str, str], ...] = ()
 
 
-def read_file(path: Path) -> str:
+def read_file(path: "Path") -> str:
     """Return the text of a settings file.
 
     Raises:

@@ -1,7 +1,9 @@
 """The text of a configuration file. A stranger's is read at each start, before trust."""
 
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FILE_CHARS_MAX: Final = 4_000_000
 
@@ -13,7 +15,7 @@ class TooLong(ValueError):
         super().__init__(f"more than {FILE_CHARS_MAX // 1_000_000} million characters")
 
 
-def config_text(path: Path) -> str:
+def config_text(path: "Path") -> str:
     """Return the text of *path*, UTF-8 with or without a byte order mark.
 
     Raises:

@@ -1,5 +1,6 @@
 """Command-line arguments: every option and command, and one sentence for each mistake."""
 
+import difflib
 import subprocess
 import sys
 from pathlib import Path
@@ -296,6 +297,17 @@ def test_help_text_names_every_option_and_command() -> None:
     assert max(map(len, text.splitlines())) <= 100
 
 
+def test_mistyped_option_is_compared_with_all_that_may_be_close() -> None:
+    """Names with too few letters of it are left out before, which must lose no suggestion."""
+    for known in option_table.OPTIONS:
+        for wrong in (f"{known[:-3]}q", f"--{known[:1:-1]}", f"{known[:4]}-xyzw"):
+            with pytest.raises(UsageError) as raised:
+                parse_arguments([wrong, "--"])
+            close = difflib.get_close_matches(wrong, option_table.OPTIONS, n=1)
+            hint = f" (did you mean {close[0]}?)" if close else ""
+            assert f"unknown option {wrong}{hint};" in str(raised.value)
+
+
 def test_every_option_maps_to_a_field_or_a_setting() -> None:
     """Otherwise a typo in the table would show only when the option is used."""
     known = Arguments._fields
@@ -305,12 +317,12 @@ def test_every_option_maps_to_a_field_or_a_setting() -> None:
     ] == []
 
 
-def test_parsing_arguments_does_not_import_argparse() -> None:
-    """--version and --help take little longer than the start of Python."""
+def test_parsing_arguments_imports_little() -> None:
+    """--version and a first prompt take little longer than the start of Python."""
     script = (
-        "import sys; from agent_cli.app.arguments import help_text, parse_arguments\n"
-        "parse_arguments(['--help', '--model', 'x']); help_text()\n"
-        "print({'argparse', 'difflib', 'json'} & set(sys.modules))"
+        "import sys; from agent_cli.app.arguments import parse_arguments\n"
+        "parse_arguments(['--help', '--model', 'x']); parse_arguments(['go'])\n"
+        "print({'argparse', 'difflib', 'json', 'pathlib'} & set(sys.modules))"
     )
 
     run = subprocess.run(
