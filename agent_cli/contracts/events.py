@@ -162,13 +162,17 @@ class PromptStarted:
 
 @dataclass(frozen=True, slots=True)
 class PromptOutput:
-    """An output was put at `index` of a prompt; `replaced` if it replaces one with the same id."""
+    """An output was put at `index` of a prompt; `replaced` if it replaces one with the same id.
+
+    `only_reads` if it is a call that starts and has no effect: nothing is lost if it runs again.
+    """
 
     type: ClassVar[Literal["app.prompt_output"]] = "app.prompt_output"
     prompt_id: str
     index: int
     output: Output
     replaced: bool = False
+    only_reads: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,14 +207,17 @@ class Conversation(Record):
         prompt.usage = prompt.usage + Usage(held_microdollars=microdollars)
         self.publish(UsageHeld(prompt_id, prompt.usage.held_microdollars))
 
-    def start_call(self, tool_call_id: str, *, asks_person: bool = False) -> None:
+    def start_call(
+        self, tool_call_id: str, *, asks_person: bool = False, only_reads: bool = False
+    ) -> None:
         """Record that a tool is about to run: from now on it may have had an effect.
 
-        A call that only asks a person has none; it waits for its answer until it has a result.
+        A call that only asks a person has none; it waits for its answer until it has a result. Nor
+        has one that *only_reads*.
         """
         call = self.call(tool_call_id)
         result = Pending("approval", UNANSWERED_QUESTION) if asks_person else call.result
-        self._replace(replace(call, result=result, started_at_ms=self.now()))
+        self._replace(replace(call, result=result, started_at_ms=self.now()), only_reads=only_reads)
 
     def pause(self, questions: Mapping[str, str]) -> None:
         """Let the open calls wait for a person's decisions.

@@ -145,13 +145,13 @@ class Record:
         self._projected = None
         self._changed(PromptOutput(prompt.id, index, output))
 
-    def _replace(self, output: Output) -> None:
-        """Replace the output that has the id of *output*."""
+    def _replace(self, output: Output, *, only_reads: bool = False) -> None:
+        """Replace the output that has the id of *output*; see `PromptOutput` for *only_reads*."""
         prompt, index = self._find(lambda old: old.id == output.id)
         prompt.output[index] = output
         if prompt is not self._prompts[-1] or (self._projected and index < self._projected.settled):
             self._projected = None
-        self._changed(PromptOutput(prompt.id, index, output, replaced=True))
+        self._changed(PromptOutput(prompt.id, index, output, replaced=True, only_reads=only_reads))
 
     def _changed(self, event: Event) -> None:
         self._is_projected = False

@@ -105,13 +105,15 @@ class ToolCallRun:
 
     async def _result(self, tool: Tool, params: object) -> ToolResult:
         """Run the tool; raises CancelledError only if the run was cancelled before it."""
-        call, turn = self._call, self._turn
-        turn.conversation.start_call(call.tool_call_id, asks_person=tool.asks_person)
+        call, turn, call_id = self._call, self._turn, self._call.tool_call_id
+        # A tool without a slot waits for others, such as agents, which may change something.
+        only_reads = tool.takes_slot and not (tool.changes or tool.asks_person)
+        turn.conversation.start_call(call_id, asks_person=tool.asks_person, only_reads=only_reads)
         if turn.cancel.cancelled:  # the cancellation arrived while nothing was awaited
             raise asyncio.CancelledError
         self.is_running = True
         try:
-            result = await tool.execute(call.tool_call_id, params, turn.cancel, self._context())
+            result = await tool.execute(call_id, params, turn.cancel, self._context())
         except ToolError as error:
             self._last_words = f" {bounded(str(error))}"
             return ToolResult.error(str(error))

@@ -97,7 +97,7 @@ def record_of(event: Event) -> tuple[JsonObject, bool] | None:
 
     That is due before an external effect: a tool starts, a person is asked or has decided, control
     returns to the user. A result can wait for the next effect: the files that its tool wrote are no
-    safer. None when the event changes no conversation.
+    safer. So can the start of a call that only reads. None when the event changes no conversation.
     """
     match event:
         case PromptStarted():
@@ -111,7 +111,7 @@ def record_of(event: Event) -> tuple[JsonObject, bool] | None:
             }
             if event.replaced:
                 record["replaced"] = True
-            return record, event.replaced and _is_open_call(event.output)
+            return record, _is_open_call(event.output) and event.replaced and not event.only_reads
         case PromptStateChanged():
             return _state(event.prompt_id, event.state), True
         case PromptCompleted():

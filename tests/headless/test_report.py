@@ -94,6 +94,7 @@ def test_message_update_holds_only_the_new_piece_of_a_reply() -> None:
                     "block": TEXT,
                 },
                 "replaced": False,
+                "only_reads": False,
             },
         ),
         (

@@ -4,6 +4,7 @@ import os
 import resource
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from agent_cli.session_store import Session, SessionStore
 from agent_cli.session_store.codec import JsonObject
 from agent_cli.session_store.log_file import read_log
 from agent_cli.session_store.upkeep import verify
-from tests.fakes import MODEL, ScriptedModel, calls, does, says, tool, tool_use
+from tests.fakes import MODEL, ScriptedModel, calls, does, returns, says, tool, tool_use
 from tests.session_store.recordings import WORKSPACE, a_long_talk, agent_with, recorded
 
 
@@ -83,7 +84,10 @@ async def test_tool_start_is_on_disk_before_the_tool_runs(tmp_path: Path) -> Non
 async def test_record_is_synced_to_disk_before_external_effects(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """That is at a tool's start, a question, its answer, and a prompt's end; nowhere else."""
+    """That is at a tool's start, a question, its answer, and a prompt's end; nowhere else.
+
+    A tool that only reads has no effect, unless it waits for others, such as agents.
+    """
     synced: list[JsonObject] = []
     sync = os.fsync
 
@@ -96,18 +100,24 @@ async def test_record_is_synced_to_disk_before_external_effects(
     agent = agent_with(
         conversation,
         session,
-        calls(tool_use("look", {}, "t1"), tool_use("write", {}, "t2")),
+        calls(*(tool_use(name, {}, name) for name in ("peek", "wait", "look", "write"))),
         says("Done."),
+        tools=[
+            replace(tool("peek", returns("a file")), changes=False),
+            replace(tool("wait", returns("an answer")), changes=False, takes_slot=False),
+            tool("look", returns("a tree")),
+            tool("write", returns("written")),
+        ],
     )
     monkeypatch.setattr(os, "fsync", watched)
     await agent.prompt("Go")
-    await agent.approve("t2")
+    await agent.approve("write")
     monkeypatch.undo()
     session.close()
 
     assert [_short(record) for record in synced] == [
-        *("t1 started", "t2 held", "waiting_for_approval"),
-        *("t2 held", "running", "t2 started", "completed"),
+        *("wait started", "look started", "write held", "waiting_for_approval"),
+        *("write held", "running", "write started", "completed"),
     ]
 
 
