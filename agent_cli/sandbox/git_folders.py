@@ -164,8 +164,9 @@ class GitSearch:
         beside the file that includes it.
         """
         git = (folder / "config", folder / "config.worktree")
-        links = (folder / "hooks", *islice((folder / "hooks").glob("*"), _LOGS_MAX))
-        led = (real_path(each) for each in links if each.is_symlink())
+        hooks = str(folder / "hooks")
+        links = [each.path for each in _entries(hooks) if each.is_symlink()]
+        led = map(real_path, [*filter(os.path.islink, [hooks]), *links])
         found = {to: None for to in led if _is_below(to, tree) and not _is_below(to, folder)}
         files = [*git]
         for file in files:  # grows
@@ -206,17 +207,19 @@ def _links(folder: Path) -> Iterator[Path]:
     """
     heads = folder / "logs" / "refs" / "heads"
     # None behind a link: what is there is not git's.
-    waiting = [*takewhile(lambda each: not each.is_symlink(), [*heads.parents[2::-1], heads])]
-    for count, path in enumerate(waiting):  # grows
-        if count == _LOGS_MAX:
-            return
-        has_folders = heads in (path, *path.parents)
-        with suppress(OSError), os.scandir(path) as entries:
-            for entry in islice(entries, _LOGS_MAX):
-                if entry.is_symlink():
-                    yield Path(entry.path)
-                elif has_folders and entry.is_dir():
-                    waiting.append(Path(entry.path))
+    steps = map(str, [*heads.parents[2::-1], heads])
+    waiting = [*takewhile(lambda each: not os.path.islink(each), steps)]  # noqa: PTH114 - text
+    for path in islice(waiting, _LOGS_MAX):  # grows
+        for entry in _entries(path):
+            if entry.is_symlink():
+                yield Path(entry.path)
+            elif path.startswith(str(heads)) and entry.is_dir():
+                waiting.append(entry.path)
+
+
+def _entries(folder: Path | str, count: int = _LOGS_MAX) -> "Iterator[os.DirEntry[str]]":
+    with suppress(OSError), os.scandir(folder) as entries:
+        yield from islice(entries, count)
 
 
 def users_configuration() -> Mapping[Path, str]:
@@ -370,11 +373,7 @@ def _has_head(folder: Path) -> bool:
 
 def _some_folders(folder: Path, entries_max: int) -> list[Path] | None:
     """Return the folders in *folder*, sorted; None if it has more than *entries_max* entries."""
-    try:
-        with os.scandir(folder) as entries:
-            names = [entry.name for entry in islice(entries, entries_max + 1)]
-    except OSError:
-        return []
+    names = [entry.name for entry in _entries(folder, entries_max + 1)]
     if len(names) > entries_max:
         return None
     return [path for path in (folder / name for name in sorted(names)) if is_dir(path)]
