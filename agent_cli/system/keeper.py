@@ -303,8 +303,8 @@ def _above_all(order: Order) -> int:
 
 def _volunteer_for_memory_shortage() -> None:
     """Have the kernel kill us and our children before other processes if memory runs out."""
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:  # noqa: PTH123
-        score.write("1000")
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "wb", 0) as score:  # noqa: PTH123
+        score.write(b"1000")
 
 
 def _become(order: Order, keeper: int, outputs: Outputs, left: int, failed: int) -> NoReturn:
