@@ -7,7 +7,7 @@ from typing import Final
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 
-from agent_cli.repl.dialogue import ENTER, Choice, chosen, is_slip, key_of
+from agent_cli.repl.dialogue import ENTER, Choice, is_slip, key_of
 from agent_cli.repl.live.choices import Choices
 from agent_cli.system.records import dataclass
 
@@ -22,9 +22,9 @@ class OpenQuestion:
     """A question that accepts an answer only once the user can have seen it.
 
     `draft` is the input's text until then, `waiting` says that a timer will check again,
-    `too_early` that a key was pressed while it was shown but did not accept answers yet, and
-    `has_kept` that a line was no answer. One that `is_known` was on the screen a moment ago and
-    accepts answers at once.
+    `too_early` that a key was pressed while it was shown but did not accept answers yet,
+    `has_kept` that a line was no answer, and `has_slipped` that it was no sentence either. One that
+    `is_known` was on the screen a moment ago and accepts answers at once.
 
     Only whole lines, sent with Enter, are answers. With `only_keys` only one of `keys` is; with
     `choices` there is a list, and the typed text stays in the input, because it may be the answer;
@@ -41,6 +41,7 @@ class OpenQuestion:
     waiting: bool = False
     too_early: bool = False
     has_kept: bool = False
+    has_slipped: bool = False
     is_known: bool = False
     _silent_since_s: float | None = None
 
@@ -138,6 +139,8 @@ class Asking:
         """The hint behind the question until the next key, or ""."""
         if not self.question or not self.is_open:
             return ""
+        if self.question.has_slipped:
+            return f"answer {' or '.join(self.question.keys)}"
         return _TOO_EARLY if self.question.too_early else _KEPT if self.question.has_kept else ""
 
     @property
@@ -178,10 +181,13 @@ class Asking:
             question.too_early = not question.is_ripe
 
     def put_aside(self) -> None:
-        """Put text typed for the prompt aside if only keys are an answer."""
+        """Put a sentence typed for the prompt aside if only keys are an answer; drop a slip."""
         if self.question and self.question.only_keys:
-            self.question.has_kept = bool(self._buffer.text.strip())
-            self.question.draft = _joined(self._buffer.text, self.question.draft)
+            text = self._buffer.text
+            self.question.has_slipped = is_slip(text)
+            self.question.has_kept = bool(text.strip()) and not is_slip(text)
+            if self.question.has_kept:
+                self.question.draft = _joined(text, self.question.draft)
             self._buffer.reset()
 
     async def select(
@@ -279,8 +285,10 @@ class Asking:
             self._answer.set_result(answer)
 
     def end(self, error: BaseException) -> None:
-        """End the question without an answer."""
+        """End the question without an answer; a short one that was typed goes with it."""
         if self._answer and not self._answer.done():
+            if self.choices and self.choices.is_attempt(self._buffer.text):
+                self._buffer.reset()
             self._answer.set_exception(error)
 
     def message_sent(self) -> None:
@@ -320,9 +328,9 @@ class Asking:
         if question is None or not question.open:
             return typed
         choices = question.choices
-        is_key = question.only_keys and key_of(typed, question.keys)
-        is_choice = choices and not choices.has_message and chosen(typed, choices.all)
-        return _joined("" if is_key or is_choice else typed, question.draft)
+        is_key = question.only_keys and (key_of(typed, question.keys) or is_slip(typed))
+        is_attempt = choices and choices.is_attempt(typed)
+        return _joined("" if is_key or is_attempt else typed, question.draft)
 
     def close(self) -> None:
         """End this question and all further ones: the session ends."""
@@ -342,7 +350,7 @@ class Asking:
             question.key_pressed()
             self._open_when_ripe()
         if question and question.open:
-            question.too_early = question.has_kept = False
+            question.too_early = question.has_kept = question.has_slipped = False
 
     def _open_when_ripe(self) -> None:
         question = self.question

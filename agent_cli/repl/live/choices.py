@@ -131,11 +131,12 @@ class Choices:
         return chosen(self._text, self.all) or self._text
 
     def leaves(self, text: str, answer: Choice) -> bool:
-        """Return whether *text* stays in the input once *answer* was taken.
+        """Return whether *text* stays in the input once *answer* was taken."""
+        return bool(text.strip()) and not (chosen(text, [answer]) or self.is_attempt(text))
 
-        A typed answer does not, also if the mark was moved to another one: it is no message.
-        """
-        return bool(text.strip()) and not chosen(text, [answer] if self.has_message else self.all)
+    def is_attempt(self, text: str) -> bool:
+        """Return whether *text* was only typed to answer: it is no message, if it is not taken."""
+        return not self.has_message and bool(chosen(text, self.all) or is_slip(text))
 
     def rows(self, columns: int, rows_max: int) -> list[AnswerRow]:
         """Return rows of at most *columns* cells.

@@ -14,7 +14,8 @@ from prompt_toolkit.input import PipeInput
 from agent_cli.repl.dialogue import ENTER, Choice
 from agent_cli.repl.live.asking import SILENCE_S
 from agent_cli.repl.live.input.keyboard import GroundAnswer, Keyboard
-from tests.repl.live.test_screen import ESCAPE, UP, Live, live
+from tests.repl.live.test_screen import CTRL_C, ESCAPE, UP, Live, live
+from tests.tables import each_row
 
 
 async def opened(it: Live, row: str) -> None:
@@ -159,6 +160,22 @@ async def test_text_typed_at_a_question_for_a_single_key_is_kept_for_the_prompt(
 
         assert await asking == "n"
         await it.until(lambda: it.rows == ["allow? n", "you> xyou could"])
+
+
+async def test_slip_at_a_question_for_a_single_key_is_no_message(tmp_path: Path) -> None:
+    """Other questions take a number: "1" was kept, and the next one offered to send it."""
+    async with live(tmp_path) as it:
+        asking = asyncio.ensure_future(it.screen.asking.choose_key("allow? ", "yn", at_once=True))
+        await opened(it, "allow?")
+        it.type("1\r")
+        await it.until(lambda: it.rows == ["allow? answer y or n"])
+        it.type("1")
+        await it.until(lambda: it.rows == ["allow? 1"])
+        assert it.screen.asking.unsent("1") == ""
+        it.type("\x7fn\r")
+
+        assert await asking == "n"
+        await it.until(lambda: it.rows == ["allow? n", "you>"])
 
 
 async def test_half_typed_answer_to_a_cancelled_question_is_not_left_in_the_prompt(
@@ -367,7 +384,10 @@ async def test_answer_picked_by_arrow_leaves_the_message_begun_before_in_the_inp
         await it.until(lambda: it.rows[-1] == "you> draft")
 
 
-async def test_typed_answer_is_gone_once_another_one_was_picked_by_arrow(tmp_path: Path) -> None:
+@each_row("typed", ["y", "7"])
+async def test_typed_answer_is_gone_once_another_one_was_picked_by_arrow(
+    typed: str, tmp_path: Path
+) -> None:
     """It stayed in the input, where the next question took it for a message to the model."""
     choices = [Choice("Yes", ("y",), key="y"), Choice("One by one", ("a",), key="a")]
     async with live(tmp_path) as it:
@@ -375,10 +395,29 @@ async def test_typed_answer_is_gone_once_another_one_was_picked_by_arrow(tmp_pat
         asked = asyncio.ensure_future(asking.select("all? ", choices, text="decline"))
         await it.until(lambda: "all?" in it.rows)
         it.now_s += SILENCE_S + 0.01
-        it.type(f"y{ESCAPE}[B\r")
+        it.type(f"{typed}{ESCAPE}[B\r")
 
-        assert await asked == choices[1]
+        assert await asked in choices
         await it.until(lambda: it.rows[-1] == "you>")
+
+
+@each_row("typed", ["y", "7", "no, because"])
+async def test_short_answer_is_gone_once_its_question_was_stopped(
+    typed: str, tmp_path: Path
+) -> None:
+    """It was in the input, and the next question took it for a message; a sentence is kept."""
+    async with live(tmp_path) as it:
+        asking = it.screen.asking.select("allow? ", [Choice("Yes", ("y",))], text="decline")
+        asked = asyncio.ensure_future(answer(asking))
+        await it.until(lambda: "allow?" in it.rows)
+        it.now_s += SILENCE_S + 0.01
+        it.type(typed)
+        await it.until(lambda: f"allow? {typed}" in it.rows)
+        it.type(CTRL_C)
+
+        assert await asked == "interrupted"
+        left = f"you> {typed}" if " " in typed else "you>"
+        await it.until(lambda: it.rows[-1] == left)
 
 
 async def test_search_begun_before_a_list_finds_a_message_that_answers_nothing(
