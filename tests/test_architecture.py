@@ -105,8 +105,8 @@ SAME_ROLE = {
 LATE = {
     *("PIL", "azure", "botocore", "bs4", "google", "jwt", "markdownify", "pypdf"),  # optional, slow
     *("cryptography", "httpx2", "pydantic", "structlog", "yaml", "tree_sitter", "tree_sitter_bash"),
-    *("asyncio", "difflib", "hashlib", "html", "importlib", "json", "pathlib", "textwrap", "unicodedata"),
-    *("urllib", "ctypes", "platformdirs", "sysconfig", "re", "select", "termios"),
+    *("asyncio", "difflib", "hashlib", "html", "importlib", "json", "textwrap", "unicodedata"),
+    *("urllib", "ctypes", "pathlib", "platformdirs", "sysconfig", "re", "select", "termios"),
 }
 STARTERS_OF_BARE_TASKS = {
     "core/event_stream/": "a task group around a yield cancels whoever iterates (PEP 789)",
