@@ -1262,7 +1262,6 @@ def test_checking_unknown_files_out_asks(script: str, *, expected: bool) -> None
         *(("gdisk -l /dev/sda", False), ("gdisk /dev/sda", True), ("bcachefs format x", True)),
         *(("fclones group . | fclones remove", True), ("fclones group .", False)),
         *(("VBoxManage unregistervm x --delete-all", True), ("docker compose rm -sfv", True)),
-        *(("ykman oath accounts delete x", True), ("ykman oath accounts list", False)),
         *(("bfg --delete-files x", True), ("lxc-destroy x", True)),
     ],
 )
