@@ -133,22 +133,22 @@ class _Instructions:
                 self._sent = {}
             self._at, self._looked_at = at, 0
             self._files.forget()
-            seen = self._stamps()
-            if seen != self._seen:
-                self._text = self._read()
-                self._seen = self._stamps()  # with the files just brought in
+            files = [*self._files.at_start()]
+            if self._stamps(files) != self._seen:
+                self._text = self._read(files)
+                self._seen = self._stamps(files)  # with those just brought in
             self._tell(self._shown_at_start)
         ctx.add_context(self._text)
         if ctx.conversation.prompts and not ctx.conversation.open_calls():
             self._add_nested(ctx)
 
-    def _stamps(self) -> Sequence[object]:
-        files = [file.path for file in self._files.at_start()]
-        return [(path, paths.stamp(path)) for path in dict.fromkeys([*files, *self._read_files])]
+    def _stamps(self, files: Iterable[InstructionFile]) -> Sequence[object]:
+        found = dict.fromkeys([*(file.path for file in files), *self._read_files])
+        return [(path, paths.stamp(path)) for path in found]
 
-    def _read(self) -> str:
+    def _read(self, files: Iterable[InstructionFile]) -> str:
         self._read_files = []
-        start = (LoadedInstructions(file, "session_start") for file in self._files.at_start())
+        start = (LoadedInstructions(file, "session_start") for file in files)
         self._shown_at_start, shown = self._shown(start, set())
         strangers = "" if self._trusted else _STRANGERS
         return "\n\n".join([_INTRODUCTION + strangers, *shown]) if shown else ""
