@@ -55,8 +55,8 @@ class Controls(Protocol):
         """Print a unified diff without file names, folded if it is long."""
         ...
 
-    async def pick(self, question: str, rows: Sequence[str]) -> int | None:
-        """Let the user choose one of *rows*; return its index, None if they cancel."""
+    async def pick(self, question: str, rows: Sequence[str], selected: int = 0) -> int | None:
+        """Let the user choose one of *rows*, at first *selected*; None if they cancel."""
         ...
 
     def put_back(self, text: str) -> None:
@@ -155,8 +155,12 @@ class Command:
         return f"/{self.name} {self.argument}".rstrip()
 
 
-async def pick(context: Context, rows: Sequence[str], question: str) -> int | None:
+async def pick(
+    context: Context, rows: Sequence[str], question: str, *, selected: int = 0
+) -> int | None:
     """Let the user choose one of *rows*, on a screen or by number; return its index.
+
+    On a screen the row *selected* is marked at first.
 
     Returns:
         None if no user can be asked, or they cancel.
@@ -165,7 +169,7 @@ async def pick(context: Context, rows: Sequence[str], question: str) -> int | No
         UsageError: The answer is not one of the numbers.
     """
     if context.controls:
-        return await context.controls.pick(question, rows)
+        return await context.controls.pick(question, rows, selected)
     listed = [f"{number:>3}  {row}" for number, row in enumerate(rows[:LISTED_MAX], 1)]
     if left_out := len(rows) - len(listed):
         listed.append(f"     … and {left_out} older")

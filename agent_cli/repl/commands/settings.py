@@ -68,7 +68,10 @@ async def _choose_model(context: Context, named: dict[str, str], question: str) 
     rows = {alias: _with_state(row, states.get(aliases[alias])) for alias, row in named.items()}
     others = {id: _with_state(id, state) for id, state in states.items()}
     rows |= {id: row for id, row in others.items() if id not in aliases.values()}
-    await _choose(context, partial(_use_model, source="picker"), rows, question)
+    model = context.app.agent.state.model
+    current = model.id if model else ""
+    alias = next((alias for alias, id in aliases.items() if id == current), current)
+    await _choose(context, partial(_use_model, source="picker"), rows, question, current=alias)
 
 
 def _with_state(row: str, state: str | None) -> str:
@@ -89,8 +92,8 @@ def model_of_prompt(context: Context, name: str) -> Model:
 def _effort(context: Context, name: str) -> Awaitable[None] | None:
     agent = context.app.agent
     if _may_choose(context, name):
-        levels, now = {level: level for level in _LEVELS}, agent.state.thinking_level
-        return _choose(context, _effort, levels, f"effort: {now or 'default'}; how much?")
+        levels, now = {level: level for level in _LEVELS}, agent.state.thinking_level or "default"
+        return _choose(context, _effort, levels, f"effort: {now}; how much?", current=now)
     if name:
         if name not in _LEVELS:
             raise UsageError(f"unknown effort {one_line(name)}; there are: {', '.join(_LEVELS)}")
@@ -111,7 +114,8 @@ def _mode(context: Context, name: str) -> Awaitable[None] | None:
     permissions = context.app.permissions
     described = {str(mode): f"{mode}: {what}" for mode, what in MODE_DESCRIPTIONS.items()}
     if _may_choose(context, name):
-        return _choose(context, _mode, described, f"mode: {permissions.mode}; which one?")
+        question = f"mode: {permissions.mode}; which one?"
+        return _choose(context, _mode, described, question, current=str(permissions.mode))
     if name:
         mode = mode_named(name)
         if mode is None:
@@ -131,7 +135,8 @@ def _output_style(context: Context, name: str) -> Awaitable[None] | None:
         styles.use(name)
     names = {each: f"{each}: {clean(about)}" for each, about in styles.names().items()}
     if _may_choose(context, name):
-        return _choose(context, _output_style, names, f"output style: {styles.current}; which one?")
+        question = f"output style: {styles.current}; which one?"
+        return _choose(context, _output_style, names, question, current=styles.current)
     lines = [f"output style: {styles.current}"]
     if not name:
         lines += [f"  {one_line(row)}" for row in names.values()]
@@ -161,7 +166,10 @@ def _theme(context: Context, name: str) -> Awaitable[None] | None:
         raise UsageError("/theme needs a screen")
     if _may_choose(context, name):
         names = {each: each for each in get_args(ThemeChoice)}
-        return _choose(context, _theme, names, f"theme, now {context.controls.theme}:")
+        theme = context.controls.theme
+        return _choose(
+            context, _theme, names, f"theme, now {theme}:", current=theme.partition(",")[0]
+        )
     more = f"of {', '.join(get_args(ThemeChoice))}"
     if name:
         context.controls.use_theme(name)
@@ -180,9 +188,12 @@ async def _choose(
     run: Callable[[Context, str], object],
     rows: Mapping[str, str],
     question: str,
+    *,
+    current: str,
 ) -> None:
-    """Let the user choose a key of *rows*, and pass it to *run*."""
-    index = await pick(context, list(rows.values()), question)
+    """Let the user choose a key of *rows*, and pass it to *run*; Enter alone keeps *current*."""
+    selected = [*rows].index(current) if current in rows else 0
+    index = await pick(context, list(rows.values()), question, selected=selected)
     if index is not None and inspect.isawaitable(running := run(context, list(rows)[index])):
         await running
 

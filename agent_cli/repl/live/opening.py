@@ -201,13 +201,13 @@ class ScreenControls:
         """Print a unified diff with line numbers; `/output` shows a folded one in full."""
         self._display.drawn(self._results.folded_diff(diff, DIFF_ROWS_MAX))
 
-    async def pick(self, question: str, rows: Sequence[str]) -> int | None:
+    async def pick(self, question: str, rows: Sequence[str], selected: int = 0) -> int | None:
         """Let the user choose one of *rows*; return its index, None if they cancel."""
         # Holds the turn: a question asked meanwhile would be hidden, and filter keys would answer
         # it.
         async with self._turn, self._screen.asking.turn:
             self._display.show_now()
-            return await self._screen.picker.pick(self._screen.app, question, rows)
+            return await self._screen.picker.pick(self._screen.app, question, rows, selected)
 
     def put_back(self, text: str) -> None:
         """Insert *text* at the start of the input."""

@@ -16,7 +16,7 @@ from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 from prompt_toolkit.layout.dimension import Dimension
 
 from agent_cli.repl.live.asking import SILENCE_S
-from agent_cli.repl.live.paint import row_width, sentence_rows, shortened
+from agent_cli.repl.live.paint import MARGIN, MARK, row_width, sentence_rows, shortened
 
 FAINT: Final = "class:faint"
 """The style class of less important text below the prompt; see the layout."""
@@ -66,13 +66,15 @@ class Picker:
         self._control = BufferControl(self._filter, key_bindings=self._keys())
         self.is_open = Condition(lambda: self._picked is not None)
 
-    async def pick(self, app: Application[None], question: str, rows: Sequence[str]) -> int | None:
-        """Return the index of the chosen row; None if the user cancels."""
+    async def pick(
+        self, app: Application[None], question: str, rows: Sequence[str], selected: int = 0
+    ) -> int | None:
+        """Return the index of the chosen row, at first *selected*; None if the user cancels."""
         if self._has_closed:
             return None
         self._question, self._rows = question, rows
         self._filter.reset()
-        self._selected = 0
+        self._selected = selected
         self._opened_at_s, self._is_blind = self._clock(), False
         self._picked = asyncio.get_running_loop().create_future()
         app.layout.focus(self._control)
@@ -139,8 +141,8 @@ class Picker:
         first = max(0, self._selected - self._rows_max() + 1)
         parts: StyleAndTextTuples = []
         for row, index in enumerate(fitting[first : first + self._rows_max()], first):
-            style = CHOSEN if row == self._selected else ""
-            parts += [(style, self._cut(f"  {self._rows[index]}")), ("", "\n")]
+            style, mark = (CHOSEN, MARK) if row == self._selected else ("", MARGIN)
+            parts += [(style, self._cut(f"{mark}{self._rows[index]}")), ("", "\n")]
         below = len(fitting) - first - self._rows_max()
         count = f"{len(fitting)} of {len(self._rows)}"
         if below > 0:

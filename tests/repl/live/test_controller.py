@@ -635,6 +635,27 @@ async def test_question_waits_until_an_open_picker_is_closed(tmp_path: Path) -> 
         assert await asking == "n"
 
 
+@each_row(
+    ("command", "marked"),
+    [("/effort", "❯ low"), ("/mode", "❯ ask: "), ("/theme", "❯ auto"), ("/model", "❯ high = ")],
+)
+async def test_list_of_a_setting_begins_at_the_value_that_holds(
+    command: str, marked: str, tmp_path: Path
+) -> None:
+    """Enter, to leave the list, set the first value: another effort, another model."""
+    app = Application()
+    app.agent.set_thinking_level("low")
+    app.agent.set_model(app.find_model("high"))
+    async with session(tmp_path, app=app) as it:
+        it.type(f"{command}\r")
+        await it.until(lambda: any(row.startswith(marked) for row in it.rows))
+        it.type("\r")
+        await it.until(lambda: any(row.startswith(f"{command[1:]}: ") for row in it.rows))
+
+    state = app.agent.state
+    assert (state.model, state.thinking_level) == (app.find_model("high"), "low")
+
+
 async def test_question_that_waits_for_its_turn_ends_with_the_session(tmp_path: Path) -> None:
     """It used to open behind the closed screen, and a closed window left the process for ever."""
     app = Application()

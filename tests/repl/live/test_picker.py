@@ -27,13 +27,31 @@ async def test_picker_moves_with_arrows_and_closes_when_enter_chooses(tmp_path: 
         taken = picking(it, NAMES)
         await it.until(lambda: it.rows[0] == "which?")
         count = f"  5 more ↓ · {HINT}"
-        assert it.rows == ["which?", *[f"  {name}" for name in NAMES[:4]], count]
+        first, *others = NAMES[:4]
+        assert it.rows == ["which?", f"❯ {first}", *[f"  {name}" for name in others], count]
         it.type(DOWN * 5)
-        await it.until(lambda: it.rows[1:5] == [f"  {name}" for name in NAMES[2:6]])
+        *others, last = NAMES[2:6]
+        await it.until(lambda: it.rows[1:5] == [*[f"  {name}" for name in others], f"❯ {last}"])
         it.type(f"{UP}\r")
 
         assert await taken == 4
         await it.until(lambda: it.rows == ["you> a draft"])
+
+
+async def test_picker_begins_at_the_row_that_holds_now(tmp_path: Path) -> None:
+    """Enter alone changes nothing; a filter marks the first row that fits."""
+    async with live(tmp_path) as it:
+        taken = asyncio.ensure_future(it.screen.picker.pick(it.screen.app, "which?", NAMES, 6))
+        await it.until(lambda: "❯ session 6" in it.rows)
+        it.type("2")
+        await it.until(lambda: "❯ session 2" in it.rows)
+        it.type("\x7f\x1b")
+        assert await taken is None
+
+        taken = asyncio.ensure_future(it.screen.picker.pick(it.screen.app, "which?", NAMES, 6))
+        await it.until(lambda: "❯ session 6" in it.rows)
+        it.type("\r")
+        assert await taken == 6
 
 
 async def test_picker_filters_by_typed_words_in_any_order_and_case(tmp_path: Path) -> None:
@@ -44,7 +62,7 @@ async def test_picker_filters_by_typed_words_in_any_order_and_case(tmp_path: Pat
         await it.until(lambda: it.rows == ["which? nothing", f"  0 of 3 · {HINT}"])
         it.type("\x15tests BASK")
         await it.until(
-            lambda: it.rows == ["which? tests BASK", "  Basket tests", f"  1 of 3 · {HINT}"]
+            lambda: it.rows == ["which? tests BASK", "❯ Basket tests", f"  1 of 3 · {HINT}"]
         )
         it.type("\r")
 
@@ -63,7 +81,7 @@ async def test_question_is_whole_or_says_that_it_is_cut_in_a_small_window(tmp_pa
             taken = asyncio.ensure_future(picker.pick(it.screen.app, question, NAMES))
             await it.until(lambda: it.rows[-1].startswith("  8 more"))
 
-            assert it.rows[:4] == [*shown, "  session 0"]
+            assert it.rows[:4] == [*shown, "❯ session 0"]
             it.type(CTRL_C)
             assert await taken is None
 
@@ -78,7 +96,7 @@ async def test_long_question_has_rows_of_its_own_above_the_filter(tmp_path: Path
         await it.until(lambda: it.rows[-1].startswith("  1 of 2"))
 
         *asked, row, _count = it.rows
-        assert (" ".join(asked), row) == (f"{question} kee", "  keep")
+        assert (" ".join(asked), row) == (f"{question} kee", "❯ keep")
         assert len(asked) > 1
         it.type("\r")
         assert await taken == 1
@@ -157,7 +175,7 @@ async def test_picker_filters_by_pasted_text(tmp_path: Path) -> None:
         taken = picking(it, ["Fix the basket", "Deploy"])
         await it.until(lambda: it.rows[0] == "which?")
         it.type("\x1b[200~Deploy\nand more\x1b[201~")
-        await it.until(lambda: it.rows[:2] == ["which? Deploy", "  Deploy"])
+        await it.until(lambda: it.rows[:2] == ["which? Deploy", "❯ Deploy"])
         it.type("\r")
 
         assert (await taken, it.screen.draft.text) == (1, "")
