@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, TypeAlias
 from agent_cli.contracts.timeline import FileOutput, Json, WidgetOutput
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.contracts.wording import CUT, counted, one_line
-from agent_cli.repl.live.paint import Paint, cut, row_width, rows_of, rows_taken
+from agent_cli.repl.live.paint import Paint, cut, row_width, rows_of, rows_taken, sentence_rows
 from agent_cli.repl.markdown import THEMES, rendered
 from agent_cli.repl.markdown.page import Prefix
 from agent_cli.repl.markdown.styles import painted
@@ -70,7 +70,7 @@ class Results:
                     lines=lines if isinstance(lines, int) else 0,
                 )
             case {"agent": str()}:
-                return self.folded(self._dim(result.text), result.text)
+                return self.folded(self._prose(result.text), result.text, draw=self._prose)
             case _ if is_error:  # its first line is in the call's own row
                 rows = self._dim(result.text.partition("\n")[2])
                 return self.folded(rows, result.text, last=was_stopped(result.text))
@@ -172,6 +172,12 @@ class Results:
         heights = accumulate(map(self._taken, rows))
         count = sum(1 for height in heights if height <= rows_max)
         return [*rows[:count]] if count else [cut(rows[0], rows_max * self._columns())]
+
+    def _prose(self, text: str) -> list[str]:
+        """Return what an agent wrote, wrapped between words."""
+        width = max(self._columns() - len(MARGIN), 1)
+        rows = sentence_rows(text.rstrip("\n"), width, self._paint.begin("dim"))
+        return [f"{MARGIN}{row}".rstrip() for row in rows] if text.strip() else []
 
     def _dim(self, text: str) -> list[str]:
         rows = rows_of(text.rstrip("\n"), self._paint.begin("dim")) if text.strip() else []

@@ -71,6 +71,23 @@ def test_long_command_output_is_folded_to_its_end_and_kept_in_full() -> None:
     assert (results.output(1), results.output(None), results.output(2)) == (text, text, None)
 
 
+def test_answer_of_an_agent_is_wrapped_between_words_below_its_call() -> None:
+    """The terminal broke its words at the edge; `/output` draws the same rows."""
+    results = Results(Paint(color=False), lambda: 20)
+    told = ToolResult.of("The limit was reached before the end.", {"agent": "general"})
+    long = ToolResult.of(" ".join(["word"] * 40), {"agent": "general"})
+
+    assert results.result(told, is_error=False, was_asked=False) == [
+        "  The limit was",
+        "  reached before the",
+        "  end.",
+    ]
+    *rows, folded = results.result(long, is_error=False, was_asked=False)
+    assert rows == ["  word word word"] * 5
+    assert folded.startswith("  … 9 more lines")
+    assert results.drawn(1) == [*["  word word word"] * 13, "  word"]
+
+
 def test_folded_answer_and_diff_are_drawn_in_full_as_they_were() -> None:
     """`/output` printed the Markdown, and the diff without its colours and line numbers."""
     results = Results(Paint(color=True), lambda: 40)
