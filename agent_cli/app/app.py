@@ -161,7 +161,7 @@ class App:
         """Return the hits and losses of the prompt cache, with causes and money."""
         model, price = self._bench.model.id, parts.price(self._startup)
         usage = self.agent.conversation.usage
-        watch = self._bench.cache
+        watch = self._bench.watches.cache
         warm = watch.warming.lines() if watch.warming else []
         return [*cache_lines(usage, watch.losses, price=lambda of: price(model, of)), *warm]
 
@@ -254,13 +254,13 @@ class App:
         """Return what the next request to the model *name* reads anew; None if that is nothing."""
         options = self.agent.options
         model = self._model_of(name)
-        return self._bench.prefix.quote(
+        return self._bench.watches.prefix.quote(
             self.agent.conversation, model_id=model.id, level=options.thinking_level
         )
 
     def price_of_effort(self, level: ThinkingLevel | None) -> "Reread | None":
         """Return what the next request with *level* reads anew; None if that is nothing."""
-        return self._bench.prefix.quote(
+        return self._bench.watches.prefix.quote(
             self.agent.conversation, model_id=self._bench.model.id, level=level
         )
 

@@ -13,14 +13,13 @@ It knows no front end. A process may have several workbenches, one for each sess
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
-from weakref import WeakSet
 
 from agent_cli.app import parts
 from agent_cli.app.agents.config import AgentParts, config_of
@@ -31,7 +30,6 @@ from agent_cli.app.hooks.lifecycle import HookHost, SessionHooks
 from agent_cli.app.jobs import JobHost
 from agent_cli.app.mcp.host import ServerHost
 from agent_cli.app.mcp.servers import Servers
-from agent_cli.app.models import unsent_images
 from agent_cli.app.models.context_window import ContextWindow
 from agent_cli.app.models.model_calls import ModelCalls, SessionJudge, kept_warm
 from agent_cli.app.person import ModelsPerson
@@ -43,17 +41,12 @@ from agent_cli.app.telemetry import SessionTelemetry
 from agent_cli.app.web_tools import platform_has
 from agent_cli.app.workspace.session_workspace import SessionWorkspace
 from agent_cli.contracts.claude_tools import CLAUDE_NAMES
-from agent_cli.contracts.provider import Model, StreamFn
+from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import RECALL_TOOL, WEB_FETCH_TOOL, WEB_SEARCH_TOOL, Tool
-from agent_cli.contracts.wording import in_microdollars
 from agent_cli.core.agent import Agent
-from agent_cli.core.conversation import Conversation
 from agent_cli.core.listeners import HeldEvents
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.policies.cache_watch import CacheWatch
-from agent_cli.policies.model_fallback import ModelFallback
-from agent_cli.policies.prefix_watch import Consent, PrefixWatch
 from agent_cli.policies.request_settings import AnswerFormat, undeclared
 
 if TYPE_CHECKING:
@@ -89,10 +82,9 @@ class Workbench:
             person=self.person,
         )
         self._preparations = Preparations(self.session, one_shot=one_shot)
-        self._prefix_watches: WeakSet[PrefixWatch] = WeakSet()
         self.calls = ModelCalls(
             startup,
-            recorded=self.telemetry.stream,
+            telemetry=self.telemetry,
             on_sent=self._preparations.request_sent,
             on_refused_tool=self._leave_out,
             conversation=lambda: self.agent.conversation,
@@ -102,7 +94,10 @@ class Workbench:
         rules, reach = self.session.permissions, parts.reach(startup)
         self.judge = SessionJudge(self.calls, rules, reach, lambda: self.agent.conversation)
         self.answer_format = AnswerFormat(self.calls.ledger.stream)
-        self._watch_cache()
+        self.watches = self.calls.watches(
+            self.answer_format.stream, lambda: self.agent.conversation, consent=self.person.pays
+        )
+        self.ask_beside = self.watches.fallback.beside(self.calls.stream)
         self._kept_warm = kept_warm(self, startup, one_shot=one_shot)
         self.jobs = JobHost(self.session.workspace, self.announce, lambda: self.agent)
         self.goal = self._new_goal(one_shot=one_shot)
@@ -158,20 +153,12 @@ class Workbench:
         about: dict[str, Json] = {"directory": str(folder), "source": "slash_command"}
         self.hooks.tell("DirectoryAdded", folder.name, about)
 
-    def _watch_cache(self) -> None:
-        stream = self.answer_format.stream
-        self.cache = self.new_cache_watch(stream, lambda: self.agent.conversation)
-        self.prefix = self.new_prefix_watch(self.cache, consent=self.person.pays)
-        self.fallback = self.new_fallback(self.cache, self.prefix)
-        self.ask_beside = self.fallback.beside(self.calls.stream)
-
     def _leave_out(self, tool: str, reason: str) -> None:
         if tool in (WEB_SEARCH_TOOL, WEB_FETCH_TOOL):
             self.announce.warn(f"the API refuses {tool}; this session goes on without: {reason}")
             return  # what is read anew is told afterwards
         self.servers.leave_out(tool, reason)
-        for watch in self._prefix_watches:
-            watch.forget_tool(tool)
+        self.calls.forget_tool(tool)
 
     def _config(self) -> LoopConfig:
         startup, session = self._startup, self.session
@@ -193,8 +180,7 @@ class Workbench:
                 jobs=self.jobs.own_jobs,
                 ledger=self.calls.ledger,
                 compaction=self.compaction,
-                prefix_watch=self.prefix,
-                fallback=self.fallback,
+                watches=self.watches,
                 authorize=self.judge.around(
                     session.permissions,
                     mode=lambda: session.permissions.mode,
@@ -209,35 +195,6 @@ class Workbench:
             )
         )
         return replace(config, explain_missing=self.servers.why_missing)
-
-    def new_prefix_watch(self, cache: CacheWatch, *, consent: Consent | None = None) -> PrefixWatch:
-        """Return a watch for one agent; it is told of tools that the API refuses."""
-        watch = PrefixWatch(
-            parts.price(self._startup),
-            ask_above=in_microdollars(self._startup.loaded.settings.reread_question_usd),
-            consent=consent,
-            unsent=unsent_images(self._startup),
-            effort_is_free=self.calls.effort_is_free,
-            on_told=cache.expect_loss,
-        )
-        self._prefix_watches.add(watch)
-        return watch
-
-    def new_cache_watch(self, stream: StreamFn, of: Callable[[], Conversation]) -> CacheWatch:
-        """Return a watch of the cache of one conversation, whose model *stream* asks."""
-        emit, price = self.telemetry.hearing(self.announce), parts.price(self._startup)
-        return CacheWatch(stream, price=price, emit=emit, conversation=of)
-
-    def new_fallback(self, cache: CacheWatch, prefix: PrefixWatch) -> ModelFallback:
-        """Return the fallback of one agent, around its *cache* watch."""
-        return ModelFallback(
-            cache.stream,
-            self.calls.fallback_models(),
-            price=parts.price(self._startup),
-            emit=self.announce,
-            expect_loss=cache.expect_loss,
-            on_answer=prefix.note_fallback,
-        )
 
     def _new_goal(self, *, one_shot: bool) -> SessionGoal:
         return SessionGoal(

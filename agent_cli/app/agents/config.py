@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from agent_cli.app import parts
+from agent_cli.app.models.model_calls import AgentWatches
 from agent_cli.app.workspace.session_workspace import SessionWorkspace
 from agent_cli.contracts.events import EventSink, ToolCall
 from agent_cli.contracts.tooling import Tool, ToolResult, Verdict
@@ -20,8 +21,6 @@ from agent_cli.plugins.facts import SessionFacts, tell_pins
 from agent_cli.policies.compaction import Compaction
 from agent_cli.policies.history_cuts import Trimming
 from agent_cli.policies.ledger import Ledger
-from agent_cli.policies.model_fallback import ModelFallback
-from agent_cli.policies.prefix_watch import PrefixWatch
 from agent_cli.policies.request_settings import note_effort, plan_mode, without_denied
 from agent_cli.policies.results import HiddenCredentials, OldResults, Truncation
 from agent_cli.system.records import dataclass
@@ -63,8 +62,7 @@ class AgentParts:
     jobs: Contributor
     ledger: Ledger
     compaction: Compaction
-    prefix_watch: PrefixWatch
-    fallback: ModelFallback
+    watches: AgentWatches
     is_planning: Callable[[], bool]
     authorize: Callable[[ToolCall, Tool, object], Maybe[Verdict]]
     follow_ups: TakeMessages
@@ -104,12 +102,12 @@ CONTRIBUTIONS: Final = (
         "denied tools", _BOTH, lambda agent: without_denied(agent.where.permissions.denies_tool)
     ),
     Contribution("goal", ("session",), lambda agent: agent.goal),
-    Contribution("model fallback", _BOTH, lambda agent: agent.fallback),
+    Contribution("model fallback", _BOTH, lambda agent: agent.watches.fallback),
     Contribution("effort", _BOTH, lambda _agent: note_effort),
     Contribution("budget", _BOTH, lambda agent: agent.ledger),
     Contribution("compaction", _BOTH, lambda agent: agent.compaction),
     Contribution("trimming", _BOTH, lambda agent: _trimming(agent)),
-    Contribution("prefix watch", _BOTH, lambda agent: agent.prefix_watch),
+    Contribution("prefix watch", _BOTH, lambda agent: agent.watches.prefix),
 )
 """In the order in which they are called; the prefix watch sees the changes of all others."""
 
@@ -121,7 +119,7 @@ def config_of(agent: AgentParts) -> LoopConfig:
     return replace(
         agent.options,
         tools=agent.tools,
-        stream_fn=agent.fallback.stream,
+        stream_fn=agent.watches.fallback.stream,
         services={"workspace": agent.where.workspace.root, "sandbox": agent.where.sandbox},
         path_order=agent.path_order,
         prepare=tuple(each for each in made if each is not None),
@@ -147,7 +145,7 @@ def _old_results(agent: AgentParts) -> OldResults | None:
     settings = agent.where.startup.loaded.settings
     if not (settings.history.leave_out_old_results and agent.compaction.can_recall):
         return None
-    return OldResults(parts.price(agent.where.startup), used_s=lambda: agent.prefix_watch.used_s)
+    return OldResults(parts.price(agent.where.startup), used_s=lambda: agent.watches.prefix.used_s)
 
 
 def _facts(agent: AgentParts) -> SessionFacts:

@@ -212,10 +212,8 @@ class AgentTree:
         denies = agent_workspace.permissions.denies_tool
         recalls = rank.allows(RECALL_TOOL) and not denies(RECALL_TOOL)
         instructs = bench.tell_hooks if definition.has_instructions else None
-        cache = bench.new_cache_watch(rank.ledger.stream, lambda: rank.agent().conversation)
-        prefix = bench.new_prefix_watch(cache)
-        fallback = bench.new_fallback(cache, prefix)
-        summarizes = fallback.beside(rank.ledger.stream)
+        watches = bench.calls.watches(rank.ledger.stream, lambda: rank.agent().conversation)
+        summarizes = watches.fallback.beside(rank.ledger.stream)
         around = bench.hooks.around_compaction(
             lambda: agent_workspace.working(rank.agent(), definition.name)
         )
@@ -242,8 +240,7 @@ class AgentTree:
                 jobs=jobs,
                 ledger=rank.ledger,
                 compaction=parts.compaction(startup, summarizes, around, recalls=recalls),
-                prefix_watch=prefix,
-                fallback=fallback,
+                watches=watches,
                 authorize=bench.judge.around(
                     agent_workspace.authorize,
                     mode=lambda: agent_workspace.mode,

@@ -1,6 +1,7 @@
-"""Calls of the session's models beside the conversation, and what they cost.
+"""Calls of the session's models, and what they cost.
 
-Single answers, those of the judge in the mode auto, and requests that keep the prompt cache warm.
+The watches around the calls of each agent, single answers, those of the judge in the mode auto, and
+requests that keep the prompt cache warm.
 """
 
 import math
@@ -8,10 +9,12 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mappi
 from contextlib import asynccontextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Protocol
+from weakref import WeakSet
 
 from agent_cli.app import parts
-from agent_cli.app.models import Providers
+from agent_cli.app.models import Providers, unsent_images
 from agent_cli.app.startup import StartupContext
+from agent_cli.app.telemetry import SessionTelemetry
 from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.events import EventSink, ToolCall
 from agent_cli.contracts.messages import INCOMPLETE, CustomMessage, UserMessage, is_cut_off
@@ -23,13 +26,16 @@ from agent_cli.contracts.wording import in_microdollars
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.returned_values import Maybe, settled
 from agent_cli.policies.accounts import Account, metered, spending_now
+from agent_cli.policies.cache_watch import CacheWatch
 from agent_cli.policies.ledger import Ledger
-from agent_cli.policies.model_fallback import FallbackModels
+from agent_cli.policies.model_fallback import FallbackModels, ModelFallback
 from agent_cli.policies.permission_rules import COMMAND_TOOL, command_of
 from agent_cli.policies.permissions import Permissions
+from agent_cli.policies.prefix_watch import Consent, PrefixWatch
 from agent_cli.policies.side_questions import reply_to
 from agent_cli.providers.anthropic.betas import SERVER_FALLBACK
 from agent_cli.providers.anthropic.models import level_for, thinking_parameters
+from agent_cli.system.records import dataclass
 
 if TYPE_CHECKING:
     from agent_cli.app.workbench import Workbench
@@ -37,6 +43,21 @@ if TYPE_CHECKING:
     from agent_cli.policies.shell import Reach
 
 _NO_ANSWER: Final = INCOMPLETE | {"tool_use"}
+
+
+@dataclass(frozen=True, slots=True)
+class AgentWatches:
+    """The watches around the calls of one agent; `fallback` asks through `cache`.
+
+    Attributes:
+        cache: Reports the tokens that a reply read anew.
+        prefix: Reports the tokens that a request will read anew, before it is sent.
+        fallback: Asks another model where the agent's does not answer.
+    """
+
+    cache: CacheWatch
+    prefix: PrefixWatch
+    fallback: ModelFallback
 
 
 class ModelCalls:
@@ -52,7 +73,7 @@ class ModelCalls:
         self,
         startup: StartupContext,
         *,
-        recorded: Callable[[StreamFn], StreamFn],
+        telemetry: SessionTelemetry,
         on_sent: Callable[[], None],
         on_refused_tool: Callable[[str, str], None],
         conversation: Callable[[], Conversation],
@@ -63,20 +84,22 @@ class ModelCalls:
 
         Args:
             startup: The settings and the credentials.
-            recorded: Returns the function with its calls recorded.
+            telemetry: Records the calls, and the losses of the prompt cache.
             on_sent: Called after each request.
             on_refused_tool: Called with the name of an MCP tool that the API refused, and why.
             conversation: Returns the conversation that bears the cost; it is built later.
             of_agents: Returns the cost of a prompt's subagents, in micro-dollars.
-            publish: Receives the usage of answers that stand in no conversation.
+            publish: Receives the usage of answers that stand in no conversation, and notices.
         """
         self._startup = startup
         self.record = spending_now(conversation, publish)
         self._publish = publish
+        self._hearing = telemetry.hearing(publish)
+        self._prefixes: WeakSet[PrefixWatch] = WeakSet()
         providers = Providers(startup, on_sent=on_sent, on_refused_tool=on_refused_tool)
         self._provider = providers.provider
         self.ledger = Ledger(
-            recorded(providers.stream),
+            telemetry.stream(providers.stream),
             conversation,
             price=parts.price(startup),
             account=Account(in_microdollars(startup.loaded.settings.max_cost_usd)),
@@ -118,7 +141,44 @@ class ModelCalls:
             raise ModelError(f"the answer is not whole: {reply.stop_reason}")
         return text_of(reply.content)
 
-    def fallback_models(self) -> FallbackModels:
+    def watches(
+        self,
+        stream: StreamFn,
+        conversation: Callable[[], Conversation],
+        *,
+        consent: Consent | None = None,
+    ) -> AgentWatches:
+        """Return the watches of the agent that has *conversation* and asks models by *stream*.
+
+        *consent* asks a person whether to read much anew.
+        """
+        price = parts.price(self._startup)
+        cache = CacheWatch(stream, price=price, emit=self._hearing, conversation=conversation)
+        prefix = PrefixWatch(
+            price,
+            ask_above=in_microdollars(self._startup.loaded.settings.reread_question_usd),
+            consent=consent,
+            unsent=unsent_images(self._startup),
+            effort_is_free=self.effort_is_free,
+            on_told=cache.expect_loss,
+        )
+        self._prefixes.add(prefix)
+        fallback = ModelFallback(
+            cache.stream,
+            self._fallback_models(),
+            price=price,
+            emit=self._publish,
+            expect_loss=cache.expect_loss,
+            on_answer=prefix.note_fallback,
+        )
+        return AgentWatches(cache, prefix, fallback)
+
+    def forget_tool(self, name: str) -> None:
+        """Note that requests are sent without the tool *name*, which the API refused."""
+        for prefix in self._prefixes:
+            prefix.forget_tool(name)
+
+    def _fallback_models(self) -> FallbackModels:
         """Return the models to ask where another is overloaded or declines."""
         settings = self._startup.loaded.settings
         platform = parts.connection(self._startup).platform
@@ -279,8 +339,8 @@ async def kept_warm(
         return account.left() if account.is_limited else math.inf
 
     def note_renewal(at_s: float) -> None:
-        bench.cache.note_renewal(at_s)
-        bench.prefix.note_renewal(at_s)
+        bench.watches.cache.note_renewal(at_s)
+        bench.watches.prefix.note_renewal(at_s)
 
     warming = CacheWarming(
         when,
@@ -291,7 +351,7 @@ async def kept_warm(
         left=left,
         on_renewed=note_renewal,
     )
-    bench.cache.warming = warming
+    bench.watches.cache.warming = warming
     unsubscribe = bench.agent.subscribe(warming.listen)
     try:
         async with warming:

@@ -19,7 +19,7 @@ prices = { claude-sonnet-5-5 = "1000/1000" }
 
 
 def warming_of(run: Program) -> CacheWarming:
-    warming = run.app._bench.cache.warming
+    warming = run.app._bench.watches.cache.warming
     assert warming is not None
     return warming
 
@@ -79,7 +79,7 @@ async def test_what_the_next_request_does_not_begin_with_is_not_kept(change: str
 async def test_nothing_is_kept_warm_by_default_or_where_one_prompt_is_answered() -> None:
     """`-p` ends with its answer; the default costs nothing."""
     async with program(Script(go=[reply("ok")]), attended=True) as run:
-        assert run.app._bench.cache.warming is None
+        assert run.app._bench.watches.cache.warming is None
     write_user_settings(SETTINGS)
     async with program(Script(go=[reply("ok")])) as run:
-        assert run.app._bench.cache.warming is None
+        assert run.app._bench.watches.cache.warming is None
