@@ -1,22 +1,32 @@
-"""The host as MCP servers see it: answers to their requests, and storage.
+"""The host as MCP servers see it: answers to their requests, storage, and the approved tools.
 
 Plain values only, so that a front end can answer without loading the SDK. Every callback may raise
 an `AgentCliError`, which counts as a refusal; time limits of calls are suspended while one runs.
 """
 
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from agent_cli.contracts.errors import ModelError, ToolError
 from agent_cli.contracts.messages import AssistantMessage, LlmMessage, UserMessage
 from agent_cli.contracts.provider import Model, ModelRequest, Reply, ReplyEnd, StreamFn
-from agent_cli.contracts.servers import SamplingRequest
+from agent_cli.contracts.servers import SamplingRequest, public_name
 from agent_cli.contracts.timeline import Json, text_of
 from agent_cli.mcp_client.credentials import Credentials, UserCredentials
-from agent_cli.mcp_client.pins import Pins
+from agent_cli.mcp_client.stored_files import PrivateTable
 from agent_cli.system import paths
 from agent_cli.system.records import dataclass, field
+
+if TYPE_CHECKING:
+    from agent_cli.mcp_client.config import ServerConfig
+
+READS_ONLY = "\nIt says that it only reads: it runs unasked.\n"
+"""The end of the definition of a tool marked read-only."""
+
+_READING = " only reads"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +72,63 @@ cancelled as soon as the browser itself has requested the redirect URL."""
 async def decline(_elicitation: Elicitation) -> ElicitationAnswer:
     """Decline, because no user is present."""
     return ElicitationAnswer("decline")
+
+
+class Pins:
+    """A private table: server → tool → the approved definition, to notice a later change.
+
+    A server can pass every check with a harmless tool and change it later. A tool is pinned at its
+    first call, together with the server's instructions. A read-only mark is only its author's
+    claim: such a tool runs without approval once a person has approved it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._table = PrivateTable(path, remedy="delete it, then approve all tools again")
+
+    def pin(self, config: "ServerConfig", approved: Mapping[str, str]) -> None:
+        """Store *approved*, tool → definition; thread-safe.
+
+        Raises:
+            SettingsError: The file cannot be read or written.
+        """
+        self._table.update(_identity(config), approved)
+
+    def vouch(self, config: "ServerConfig", tool: str, definition: str) -> None:
+        """Store that a person approved *tool*, which is marked read-only; as `pin()`."""
+        self._table.update(_identity(config) + _READING, {tool: definition})
+
+    def vouched(self, config: "ServerConfig") -> Mapping[str, str]:
+        """Return tool → the definition with which a person approved it as read-only.
+
+        Raises:
+            SettingsError: The file cannot be read.
+        """
+        return self._table.of(_identity(config) + _READING)
+
+    def reads_unasked(self, config: "ServerConfig", name: str) -> bool:
+        """Return whether a person approved the tool with this public *name* as read-only.
+
+        Raises:
+            SettingsError: The file cannot be read.
+        """
+        return any(
+            definition.endswith(READS_ONLY) and public_name(config.name, tool) == name
+            for tool, definition in self.vouched(config).items()
+        )
+
+    def of_server(self, config: "ServerConfig") -> Mapping[str, str]:
+        """Return tool → the approved definition.
+
+        Raises:
+            SettingsError: The file cannot be read.
+        """
+        return self._table.of(_identity(config))
+
+
+def _identity(config: "ServerConfig") -> str:
+    """Return the server's name with a hash of its configuration, to tell programs apart."""
+    what = json.dumps([config.transport, config.command, config.args, config.url])
+    return f"{config.name} {sha256(what.encode(errors='surrogatepass')).hexdigest()[:16]}"
 
 
 def _state_dir() -> Path:

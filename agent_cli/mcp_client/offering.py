@@ -19,8 +19,8 @@ from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult, ToolSpec
 from agent_cli.contracts.wording import UNVOUCHED, one_line, printable
 from agent_cli.mcp_client.calls import Server, call_tool
 from agent_cli.mcp_client.config import ServerConfig
+from agent_cli.mcp_client.host import READS_ONLY
 from agent_cli.mcp_client.mended_messages import OUTPUT_SCHEMA
-from agent_cli.mcp_client.pins import READS_ONLY, difference
 from agent_cli.mcp_client.schemas import UnusableSchema, api_schema, description
 from agent_cli.system.logger import logger
 from agent_cli.system.records import dataclass, field
@@ -91,7 +91,7 @@ def wrap_tools(offering: "Offering", tools: Iterable[mcp_types.Tool]) -> Wrapped
         if approved.get(tool.name, now) == now:
             wrapped.append(ours)
         else:
-            changed[tool.name] = difference(tool.name, approved[tool.name], now)
+            changed[tool.name] = _difference(tool.name, approved[tool.name], now)
             absent[name] = f"tool {tool.name} is withheld: it changed since it was approved"
     return Wrapped(tuple(wrapped), absent, changed)
 
@@ -220,7 +220,7 @@ class Offering:
         now = printable(instructions, keep="\n\t")[:_INSTRUCTIONS_MAX]
         approved = self.server.host.pins.of_server(self.server.config).get(INSTRUCTIONS, now)
         same = approved == now
-        self._withheld = {} if same else {INSTRUCTIONS: difference(INSTRUCTIONS, approved, now)}
+        self._withheld = {} if same else {INSTRUCTIONS: _difference(INSTRUCTIONS, approved, now)}
         self._instructions = now
 
     async def take(self, tools: tuple[mcp_types.Tool, ...]) -> bool:
@@ -306,3 +306,13 @@ class Offering:
     def schema_of(self, tool: str) -> dict[str, Json] | None:
         """Return the input schema of a tool exactly as the server listed it."""
         return next((dict(each.input_schema) for each in self._listed if each.name == tool), None)
+
+
+def _difference(tool: str, approved: str, now: str) -> str:
+    """Return the change as a unified diff."""
+    import difflib  # where a tool changed
+
+    lines = difflib.unified_diff(
+        approved.splitlines(), now.splitlines(), f"{tool} (approved)", f"{tool} (now)", lineterm=""
+    )
+    return "\n".join(lines)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent_cli.mcp_client import Host, ServerConfig
-from agent_cli.mcp_client.pins import READS_ONLY
+from agent_cli.mcp_client.host import READS_ONLY
 from tests.e2e.program import agent_cli
 from tests.tables import each_row
 

@@ -18,7 +18,7 @@ from agent_cli.mcp_client.credentials import (
     MemoryCredentials,
     UserCredentials,
 )
-from agent_cli.mcp_client.pins import Pins
+from agent_cli.mcp_client.host import Pins
 from agent_cli.mcp_client.stored_files import locked
 from agent_cli.mcp_client.user_servers import UserServers
 

@@ -13,8 +13,7 @@ from agent_cli.contracts.servers import ServerPhase
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import ToolContext
 from agent_cli.mcp_client import McpServers, ServerConfig
-from agent_cli.mcp_client.host import Host
-from agent_cli.mcp_client.pins import Pins
+from agent_cli.mcp_client.host import Host, Pins
 
 if TYPE_CHECKING:
     from tests.mcp_client.conftest import Call, RawServer

@@ -5,10 +5,9 @@ from mcp_types import Tool, ToolAnnotations
 
 from agent_cli.contracts.servers import public_name
 from agent_cli.mcp_client import ServerConfig
-from agent_cli.mcp_client.host import Host
+from agent_cli.mcp_client.host import Host, Pins
 from agent_cli.mcp_client.limits import SilenceLimits, Uses
 from agent_cli.mcp_client.offering import Offering, definition, wrap_tool, wrap_tools
-from agent_cli.mcp_client.pins import Pins
 
 if TYPE_CHECKING:
     from mcp import Client
