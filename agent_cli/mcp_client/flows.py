@@ -37,13 +37,8 @@ from agent_cli.mcp_client.reasons import (
     without_metadata,
     without_scope,
 )
-from agent_cli.mcp_client.token_storage import (
-    Renewal,
-    Renewed,
-    Storage,
-    present_fields,
-    without_refresh,
-)
+from agent_cli.mcp_client.renewal import Renewal, Renewed
+from agent_cli.mcp_client.token_storage import Storage, present_fields, without_refresh
 from agent_cli.mcp_client.web_client import Addresses, CheckedAsyncClient
 from agent_cli.system.json_text import json_object
 from agent_cli.system.paths import expanded

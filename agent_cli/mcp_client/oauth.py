@@ -38,7 +38,8 @@ from agent_cli.mcp_client.flows import (
 from agent_cli.mcp_client.host import Host, Visit
 from agent_cli.mcp_client.limits import SilenceLimits
 from agent_cli.mcp_client.reasons import SignInUnavailable, error_line
-from agent_cli.mcp_client.token_storage import EXCHANGE_LIMIT_S, Exchange, Renewal, Storage
+from agent_cli.mcp_client.renewal import EXCHANGE_LIMIT_S, Exchange, Renewal
+from agent_cli.mcp_client.token_storage import Storage
 from agent_cli.mcp_client.web_client import Addresses, CheckedAsyncClient
 
 _SIGN_IN_LIMIT_S = 600.0
