@@ -25,7 +25,7 @@ _LINES_MAX = 1000
 _WINDOW_S = 10.0
 _REFUSED = -1
 """MCP: the user rejected a sampling request."""
-log = logger(__name__)
+_log = logger(__name__)
 
 
 class Callbacks:
@@ -56,7 +56,7 @@ class Callbacks:
         filled = with_defaults(schema, answer.content)
         content = {name: value for name, value in filled.items() if value is not None}
         if fault := form_fault(schema, content):
-            log.warning("mcp answer does not fit", server=self._server, fault=fault)
+            _log.warning("mcp answer does not fit", server=self._server, fault=fault)
             return mcp_types.ElicitResult(action="decline")
         return mcp_types.ElicitResult.model_validate({"action": "accept", "content": content})
 
@@ -121,7 +121,7 @@ class Callbacks:
         try:
             return await self._host.elicit(question)
         except AgentCliError as error:
-            log.info("mcp question refused", server=self._server, reason=str(error))
+            _log.info("mcp question refused", server=self._server, reason=str(error))
             return ElicitationAnswer("decline")
 
 
@@ -151,13 +151,13 @@ class ServerLog:
         level = printable(str(params.get("level")))[:_LEVEL_MAX]
         text = printable(str(params.get("data"))[:_LOGGED_MAX])
         # A server's errors are not ours, so none reaches the console's level.
-        tell = log.debug if level == "debug" else log.info
+        tell = _log.debug if level == "debug" else _log.info
         tell("mcp server says", server=self._server, server_level=level, text=text)
 
     def settle(self) -> None:
         """Write how many messages were left out since the last time, if any."""
         if self._left_out:
-            log.info("mcp server says too much", server=self._server, left_out=self._left_out)
+            _log.info("mcp server says too much", server=self._server, left_out=self._left_out)
             self._left_out = 0
 
 

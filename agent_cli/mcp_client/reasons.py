@@ -90,7 +90,7 @@ _ISSUERS_MAX = 3
 _OTHER_WAY = '; correct its url, or its type: "http", or "sse" for older servers'
 
 
-log = logger(__name__)
+_log = logger(__name__)
 
 
 class SignInUnavailable(OAuthFlowError):
@@ -139,7 +139,7 @@ def why_not_connected(
     """
     cause = next(leaves(error))
     if not isinstance(error, CONNECTION_ERRORS):
-        log.error("mcp server failed", server=config.name, exc_info=error)
+        _log.error("mcp server failed", server=config.name, exc_info=error)
     where = shown_address(config.url)
     match cause:
         case TimeoutError():

@@ -21,7 +21,7 @@ from agent_cli.mcp_client.token_storage import Storage, present_fields, without_
 from agent_cli.system.json_text import json_object
 from agent_cli.system.logger import logger
 
-log = logger(__name__)
+_log = logger(__name__)
 EXCHANGE_LIMIT_S: Final = 30.0
 Exchange: TypeAlias = Callable[[httpx2.Request], Awaitable[httpx2.Response]]
 """Sends one request to the authorization server and returns its whole response."""
@@ -171,7 +171,7 @@ class Renewal:
             answer = present_fields(_ANSWER.validate_json(response.content))
             tokens = OAuthToken.model_validate({**kept, **answer, "token_type": "Bearer"})
         except ValidationError as error:
-            log.warning("mcp refresh not readable", fault=error_line(error))
+            _log.warning("mcp refresh not readable", fault=error_line(error))
             return False
         self._flow.current_tokens = without_refresh(tokens)
         await self._storage.renewed(tokens)

@@ -25,7 +25,7 @@ _EARLY_S = 30.0
 _LONGEST_LIFE_S = 1e12
 _LOCK_LIMIT_S = 45.0
 """Longer than a renewal of another process may take."""
-log = logger(__name__)
+_log = logger(__name__)
 
 
 class SignInRecord(BaseModel):
@@ -112,7 +112,7 @@ class Storage:
                     raise
                 except OSError as error:
                     # Then it cannot be stored there either, so no other process has it.
-                    log.warning("mcp sign-in not locked", fault=str(error))
+                    _log.warning("mcp sign-in not locked", fault=str(error))
             yield
 
     async def read_again(self) -> bool:
@@ -191,7 +191,7 @@ class Storage:
             self._stored = text
         except AgentCliError as error:
             # This connection is signed in anyway; the next one has to sign in again.
-            log.warning("mcp sign-in not kept", fault=str(error))
+            _log.warning("mcp sign-in not kept", fault=str(error))
 
 
 def without_refresh(tokens: OAuthToken) -> OAuthToken:
@@ -217,7 +217,7 @@ async def _text_of(url: str, credentials: Credentials) -> str | None:
         return await asyncio.to_thread(credentials.read, url) or ""
     except AgentCliError as error:
         # Most servers need no sign-in; a server that does will refuse the connection.
-        log.warning("mcp sign-in not read", server=urlsplit(url).hostname, fault=str(error))
+        _log.warning("mcp sign-in not read", server=urlsplit(url).hostname, fault=str(error))
         return None
 
 
@@ -225,5 +225,5 @@ def _parsed(text: str, url: str) -> SignInRecord:
     try:
         return SignInRecord.model_validate_json(text) if text else SignInRecord()
     except ValidationError:
-        log.warning("mcp sign-in damaged", server=urlsplit(url).hostname)
+        _log.warning("mcp sign-in damaged", server=urlsplit(url).hostname)
         return SignInRecord()
