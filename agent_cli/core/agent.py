@@ -24,7 +24,7 @@ from agent_cli.contracts.timeline import Block, CallDecision, Json
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.event_stream import joined, reopen
-from agent_cli.core.history_repair import append, close, conversation_of
+from agent_cli.core.imported_history import append, close, conversation_of
 from agent_cli.core.incoming import checked_incoming, with_images
 from agent_cli.core.listeners import Listeners
 from agent_cli.core.loop import Run

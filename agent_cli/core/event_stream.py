@@ -27,7 +27,7 @@ from agent_cli.contracts.options import all_of, require
 from agent_cli.contracts.tooling import Allow, Deny, Tool
 from agent_cli.core.arguments import checked_verdict
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.history_repair import conversation_of
+from agent_cli.core.imported_history import conversation_of
 from agent_cli.core.incoming import checked_incoming
 from agent_cli.core.loop import Run
 from agent_cli.core.loop_config import LoopConfig

@@ -33,7 +33,7 @@ from agent_cli.contracts.wording import UNANSWERED_QUESTION
 from agent_cli.core import record
 from agent_cli.core.api_messages import to_api
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.history_repair import append, conversation_of
+from agent_cli.core.imported_history import append, conversation_of
 from tests.fakes import calls, problems, says, tool_use
 from tests.tables import each_row
 

@@ -22,7 +22,7 @@ from agent_cli.contracts.found_tools import added_by
 from agent_cli.contracts.messages import AssistantMessage, UserMessage
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import TrimOutput, Usage, text_block
-from agent_cli.core.history_repair import conversation_of
+from agent_cli.core.imported_history import conversation_of
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.projection import CUT_TEXT, WORDS_TEXT, is_summary
 from agent_cli.policies.compaction import Compaction

@@ -9,7 +9,7 @@ import pytest
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Success, Usage, text_block
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.history_repair import conversation_of
+from agent_cli.core.imported_history import conversation_of
 from agent_cli.session_store import SessionStore
 from agent_cli.session_store.export import trajectory
 from tests.fakes import calls, says, tool_use

@@ -19,7 +19,7 @@ from agent_cli.core import record
 from agent_cli.core.agent import Agent, AgentState
 from agent_cli.core.api_messages import to_api
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.history_repair import append, conversation_of
+from agent_cli.core.imported_history import append, conversation_of
 from tests.fakes import (
     LOOK,
     ScriptedModel,
