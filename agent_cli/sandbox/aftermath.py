@@ -13,12 +13,20 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from agent_cli.sandbox.acting import Acting, located, new_paths
-from agent_cli.sandbox.git_config import destinations
-from agent_cli.sandbox.git_folders import harmless_part, pointed_at, shared_folders
+from agent_cli.sandbox.git_config import (
+    destinations,
+    harmful,
+    harmless,
+    harmless_steps,
+    starting_steps,
+    working_trees,
+)
+from agent_cli.sandbox.git_folders import REBASE_STEPS, named_folder, pointed_at, shared_folders
 from agent_cli.sandbox.guarded_files import VERSION_FOLDERS
 from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.logger import logger
@@ -67,9 +75,9 @@ class Appeared:
         path, now = self.path, identity(self.path, follow_symlinks=False)
         if now is None or now != self.identity:
             return [f"{path} is no longer what was found, so it was not moved"]
-        is_in_part = path.name in ("config", "git-rebase-todo") and _is_of_git(path)
+        is_in_part = path.name in ("config", REBASE_STEPS) and _is_of_git(path)
         text = _content(path) if is_in_part and not path.is_symlink() else None
-        kept = harmless_part(path, text) if text else None
+        kept = _harmless_part(path, text) if text else None
         try:
             to = move_aside(path, aside)
             if kept is not None:
@@ -125,6 +133,28 @@ def appeared(
     return [Appeared.at(path) for path in dict.fromkeys(offending)]
 
 
+def same_but_harmless(path: Path, old: bytes, new: bytes) -> bool:
+    """Return whether only harmless lines of *path*, as of `_harmless_part`, have changed.
+
+    A remote or branch that is there must also send commits to the same place. A rebase takes its
+    steps away one by one.
+    """
+    before, after = (each.decode(errors="surrogateescape") for each in (old, new))
+    if path.name == REBASE_STEPS:
+        return starting_steps(after) <= starting_steps(before)
+    if path.name != "config":
+        return False
+    goes, known = destinations(after), destinations(before)
+    trees = working_trees(before)  # one that is gone, as after `git mv`, leads nowhere
+
+    def is_own_tree(name: str) -> bool:
+        return name in trees or _leads_back(path.parent, name)
+
+    return harmful(before, is_own_tree) == harmful(after, is_own_tree) and all(
+        goes.get(each, known[each]) == known[each] for each in known
+    )
+
+
 def unsearched(before: Acting, after: Acting) -> Iterator[str]:
     """Yield a sentence about each folder that became too large to search."""
     for folder in sorted(after.unsearched - before.unsearched):
@@ -159,7 +189,7 @@ def _offending(path: Path) -> list[Path]:
             return hooks if len(hooks) <= _HOOKS_MAX else [path]
         case "config" | "config.worktree" | "git-rebase-todo" if _is_of_git(path):
             text = _content(path)
-            if text is None or harmless_part(path, text) != text:
+            if text is None or _harmless_part(path, text) != text:
                 return [path]
             # It is read behind the other one, whose remotes it could change.
             is_extra = path.name == "config.worktree"
@@ -171,6 +201,24 @@ def _offending(path: Path) -> list[Path]:
             return [path]
         case _:
             return []
+
+
+def _harmless_part(path: Path, text: str) -> str:
+    """Return *text* of *path* without the lines that start programs, or use other folders.
+
+    *path* is a configuration, or the steps of a rebase, which `git rebase --continue` takes.
+    """
+    if path.name == REBASE_STEPS:
+        return harmless_steps(text)
+    return harmless(text, partial(_leads_back, path.parent))
+
+
+def _leads_back(folder: Path, name: str) -> bool:
+    """Return whether the working tree *name* of the repository in *folder* has that as `.git`."""
+    if not name:
+        return False
+    entry = named_folder(folder, name) / ".git"
+    return real_path(folder) in (*pointed_at(entry), real_path(entry))
 
 
 def _is_of_git(path: Path) -> bool:

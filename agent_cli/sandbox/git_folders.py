@@ -8,21 +8,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import islice, takewhile
 from pathlib import Path
 
-from agent_cli.sandbox.git_config import (
-    destinations,
-    harmful,
-    harmless,
-    harmless_steps,
-    hook_folders,
-    included,
-    pieces_of_commands,
-    starting_steps,
-    working_trees,
-)
+from agent_cli.sandbox.git_config import hook_folders, included, pieces_of_commands
 from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.paths import exists, is_dir, is_file, real_path, xdg_config_dir
 from agent_cli.system.records import dataclass
@@ -38,7 +28,7 @@ _LOGS_MAX = 2_000
 _CONFIGURATION = frozenset({"config", "config.worktree"})
 _MORE_CONFIGURATION = ("commondir", "config.worktree")
 _OF_THE_SYSTEM = Path("/etc/gitconfig")
-_STEPS = "git-rebase-todo"
+REBASE_STEPS = "git-rebase-todo"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +109,7 @@ class GitSearch:
         beyond = [each / name for each in far for name in ("hooks", "config")]
         beyond += _more_configuration((*far, *trees[_MOUNTED_MAX:]))
         beyond += _links_out(folder, (*modules, *trees))
-        steps = (each / "rebase-merge" / _STEPS for each in (folder, *modules, *trees))
+        steps = (each / "rebase-merge" / REBASE_STEPS for each in (folder, *modules, *trees))
         beyond += filter(exists, steps)
         named = self._named(folder, folder.parent) if folder.name == ".git" else ()
         return GitFolders((folder,), tuple(protected), missing, tuple(beyond), named=named)
@@ -286,46 +276,6 @@ def pointed_at(entry: Path) -> tuple[Path, ...]:
         return ()
     names = name.removeprefix(" "), name.strip()
     return tuple(named_folder(entry.parent, each) for each in names)
-
-
-def harmless_part(path: Path, text: str) -> str:
-    """Return *text* of *path* without the lines that start programs, or use other folders.
-
-    *path* is a configuration, or the steps of a rebase, which `git rebase --continue` takes.
-    """
-    if path.name == _STEPS:
-        return harmless_steps(text)
-    return harmless(text, partial(_leads_back, path.parent))
-
-
-def same_but_harmless(path: Path, old: bytes, new: bytes) -> bool:
-    """Return whether only harmless lines of *path*, as of `harmless_part`, have changed.
-
-    A remote or branch that is there must also send commits to the same place. A rebase takes its
-    steps away one by one.
-    """
-    before, after = (each.decode(errors="surrogateescape") for each in (old, new))
-    if path.name == _STEPS:
-        return starting_steps(after) <= starting_steps(before)
-    if path.name != "config":
-        return False
-    goes, known = destinations(after), destinations(before)
-    trees = working_trees(before)  # one that is gone, as after `git mv`, leads nowhere
-
-    def is_own_tree(name: str) -> bool:
-        return name in trees or _leads_back(path.parent, name)
-
-    return harmful(before, is_own_tree) == harmful(after, is_own_tree) and all(
-        goes.get(each, known[each]) == known[each] for each in known
-    )
-
-
-def _leads_back(folder: Path, name: str) -> bool:
-    """Return whether the working tree *name* of the repository in *folder* has that as `.git`."""
-    if not name:
-        return False
-    entry = named_folder(folder, name) / ".git"
-    return real_path(folder) in (*pointed_at(entry), real_path(entry))
 
 
 def shared_folders(folder: Path) -> tuple[Path, ...]:

@@ -334,8 +334,7 @@ class Sandbox:
         return replace(confinement, hidden=rules.hidden), rules, before
 
     def _confine(self, backend: "Backend", cwd: Path) -> "Confinement":
-        from agent_cli.sandbox.aftermath import Appeared, appeared, unsearched
-        from agent_cli.sandbox.git_folders import same_but_harmless
+        from agent_cli.sandbox.aftermath import Appeared, appeared, same_but_harmless, unsearched
         from agent_cli.sandbox.guarded_files import PROTECTED_NAMES
         from agent_cli.sandbox.tripwire import Tripwire
 

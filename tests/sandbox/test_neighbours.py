@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.sandbox import Sandbox, State
-from agent_cli.sandbox.git_folders import same_but_harmless
+from agent_cli.sandbox.aftermath import same_but_harmless
 from tests.sandbox.world import Decider, World, git, only, run_confined, world
 from tests.tables import each_row
 
