@@ -10,7 +10,7 @@ from agent_cli.agents.definitions import AgentDefinition
 from agent_cli.app.agents.workspaces import AgentWorkspace
 from agent_cli.app.jobs import AgentJobs
 from agent_cli.app.mcp import servers_of_agent
-from agent_cli.app.mcp.servers import Servers, marked_instructions
+from agent_cli.app.mcp.servers import Servers
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.servers import ServerPhase, ServerState, is_of_server
@@ -21,7 +21,7 @@ from agent_cli.core.lasting_tools import LastingTools
 from agent_cli.core.run import RunResult
 from agent_cli.core.turn import Turn
 from agent_cli.hooks.lifecycle import SENT_BACK_MAX
-from agent_cli.mcp_client.declared_tools import SEARCH_TOOL
+from agent_cli.mcp_client.declared_tools import SEARCH_TOOL, marked_instructions
 from agent_cli.terminal.sanitize import reveal
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import pytest
 
 from agent_cli.app.arguments import parse_arguments
 from agent_cli.app.mcp.host import ServerHost
-from agent_cli.app.mcp.servers import Servers, marked_instructions
+from agent_cli.app.mcp.servers import Servers
 from agent_cli.app.sessions import Sessions
 from agent_cli.app.startup import start
 from agent_cli.contracts.dialogs import Action, Filled, Form
@@ -28,7 +28,7 @@ from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.contracts.wording import in_microdollars
 from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.mcp_client.declared_tools import SEARCH_TOOL
+from agent_cli.mcp_client.declared_tools import SEARCH_TOOL, marked_instructions
 from agent_cli.policies.accounts import Account
 from agent_cli.policies.ledger import Ledger
 from agent_cli.policies.prefix_watch import PrefixWatch
