@@ -7,6 +7,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from prompt_toolkit.filters import Condition, has_completions, is_searching
+from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.key_binding.key_processor import KeyPressEvent
+
 from agent_cli.repl.live.paint import MARGIN, MARK, row_width, shortened
 from agent_cli.terminal.sanitize import reveal
 
@@ -145,3 +149,34 @@ class AgentRows:
         if self.is_open:
             loop = asyncio.get_running_loop()
             self._redrawing = loop.call_later(_REDRAWN_EVERY_S, self._tick)
+
+
+def bind_agent_keys(keys: KeyBindings, rows: AgentRows, submit: Callable[[str], object]) -> None:
+    """Bind the keys of a selected agent, which *submit* commands; bind them last."""
+    selectable = Condition(lambda: rows.can_open)
+    selected = Condition(lambda: rows.is_open)
+
+    @keys.add("down", filter=selectable & ~has_completions & ~is_searching)
+    @keys.add("down", filter=selected)
+    @keys.add("c-n", filter=selected)
+    def down(_event: KeyPressEvent) -> None:
+        rows.select(1)
+
+    @keys.add("up", filter=selected)
+    @keys.add("c-p", filter=selected)
+    def up(_event: KeyPressEvent) -> None:
+        rows.select(-1)
+
+    @keys.add("enter", filter=selected)
+    @keys.add("c-o", filter=selected)
+    def show_work(_event: KeyPressEvent) -> None:
+        if agent := rows.selected:
+            submit(f"/agents {agent.number}")
+
+    @keys.add("escape", filter=selected)
+    def stop(_event: KeyPressEvent) -> None:
+        agent = rows.selected
+        if agent is None or not agent.is_running:
+            rows.close()
+        elif not agent.is_stopping:
+            submit(f"/agents stop {agent.number}")

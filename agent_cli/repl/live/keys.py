@@ -20,6 +20,7 @@ from prompt_toolkit.search import accept_search, stop_search
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.repl.dialogue import ASIDE, Choice
+from agent_cli.repl.live.agent_rows import bind_agent_keys
 from agent_cli.repl.live.asking import OpenQuestion
 from agent_cli.repl.live.input.keyboard import ALT, Keyboard
 from agent_cli.repl.live.queue_edit import bind_queue_keys
@@ -38,7 +39,7 @@ def bind_keys(screen: LiveScreen) -> None:
     _bind_editing(keys, screen)
     _bind_pasting(keys, screen)
     _bind_search(keys, screen)
-    _bind_agents(keys, screen)
+    bind_agent_keys(keys, screen.agents, lambda line: screen.listener.submit(line, follow_up=False))
     queued = Condition(lambda: bool(screen.listener.queued) and not screen.asking.question)
     bind_queue_keys(keys, screen.queue, screen.draft, queued)
     screen.app.key_bindings = keys
@@ -253,38 +254,6 @@ def _bind_shortcut(
     def take(_event: KeyPressEvent) -> None:
         if choice := screen.asking.shortcut(name):
             screen.asking.answer(choice)
-
-
-def _bind_agents(keys: KeyBindings, screen: LiveScreen) -> None:
-    """Bind the keys of a selected agent; bound last, so that they take precedence."""
-    rows = screen.agents
-    selectable = Condition(lambda: rows.can_open)
-    selected = Condition(lambda: rows.is_open)
-
-    @keys.add("down", filter=selectable & ~has_completions & ~is_searching)
-    @keys.add("down", filter=selected)
-    @keys.add("c-n", filter=selected)
-    def down(_event: KeyPressEvent) -> None:
-        rows.select(1)
-
-    @keys.add("up", filter=selected)
-    @keys.add("c-p", filter=selected)
-    def up(_event: KeyPressEvent) -> None:
-        rows.select(-1)
-
-    @keys.add("enter", filter=selected)
-    @keys.add("c-o", filter=selected)
-    def show_work(_event: KeyPressEvent) -> None:
-        if agent := rows.selected:
-            screen.listener.submit(f"/agents {agent.number}", follow_up=False)
-
-    @keys.add("escape", filter=selected)
-    def stop(_event: KeyPressEvent) -> None:
-        agent = rows.selected
-        if agent is None or not agent.is_running:
-            rows.close()
-        elif not agent.is_stopping:
-            screen.listener.submit(f"/agents stop {agent.number}", follow_up=False)
 
 
 def _answer_with_line(screen: LiveScreen) -> None:
