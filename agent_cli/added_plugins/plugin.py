@@ -166,21 +166,21 @@ def read_json(path: Path) -> Mapping[str, object]:
     return found
 
 
-def _inside(root: Path, given: object) -> Path:
+def _inside(root: Path, named: object) -> Path:
     """Return a path that a manifest names.
 
     Raises:
         UsageError: It leads out of the plugin.
     """
-    path = real_path(root / str(given))
+    path = real_path(root / str(named))
     if not path.is_relative_to(root):
-        raise UsageError(f"the plugin names {str(given)!r}, which is outside its folder")
+        raise UsageError(f"the plugin names {str(named)!r}, which is outside its folder")
     return path
 
 
 def _named(manifest: Mapping[str, object], key: str) -> list[object]:
-    given = manifest.get(key)
-    return [*given] if is_array(given) else [] if given is None else [given]
+    value = manifest.get(key)
+    return [*value] if is_array(value) else [] if value is None else [value]
 
 
 def _folders(root: Path, manifest: Mapping[str, object], kind: str) -> Iterator[Path]:

@@ -113,19 +113,19 @@ def _of_marketplace(source: Source, root: Path, commit: str, folder: Path, depth
         known = ", ".join(entries)
         raise UsageError(f"{source.address} has no plugin {source.plugin!r}; it has: {known}")
     entry = entries[source.plugin]
-    given = entry.get("source")
-    if isinstance(given, str):
-        inside = real_path(root / given)
+    where = entry.get("source")
+    if isinstance(where, str):
+        inside = real_path(root / where)
         if not inside.is_relative_to(root) or not is_dir(inside):
-            raise UsageError(f"the marketplace names {given!r}, which is not in it")
+            raise UsageError(f"the marketplace names {where!r}, which is not in it")
         _check(inside)
         _add_parts(inside, entry)
         return Fetched(inside, commit, source.plugin)
-    if not is_object(given):
+    if not is_object(where):
         raise UsageError(f"the marketplace says no source of {source.plugin!r}")
-    url = given.get("url") or f"https://github.com/{given.get('repo', '')}.git"
-    ref = str(given.get("sha") or given.get("ref") or "")
-    found = Source(str(url), ref, str(given.get("path") or ""))
+    url = where.get("url") or f"https://github.com/{where.get('repo', '')}.git"
+    ref = str(where.get("sha") or where.get("ref") or "")
+    found = Source(str(url), ref, str(where.get("path") or ""))
     if not _URL.match(found.address):
         raise UsageError(f"the marketplace names {url!r}, which is no address for git")
     fetched = fetch(found, folder, depth=depth + 1)

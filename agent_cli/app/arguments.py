@@ -274,8 +274,8 @@ def _checked(arguments: Arguments, operands: list[str]) -> Arguments:
     runs_once = arguments.command in ("print", "sessions approve", "sessions reject")
     if arguments.output_format != "text" and not runs_once:
         raise UsageError("--output-format needs -p PROMPT, sessions approve or sessions reject")
-    for option, given in (("--worktree", arguments.worktree), ("--name", arguments.name)):
-        if given is not None and arguments.command not in ("repl", "print"):
+    for option, value in (("--worktree", arguments.worktree), ("--name", arguments.name)):
+        if value is not None and arguments.command not in ("repl", "print"):
             raise UsageError(f"{option} is for a session: use it with the REPL or -p")
     for options, commands, need in (
         (ONE_RUN, ("print", "batch"), "-p PROMPT or --prompt-file FILE"),

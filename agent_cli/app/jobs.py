@@ -145,8 +145,8 @@ class JobHost:
 
         output = OutputBuffer(self._workspace.shared.open_spill)
         with self._jobs.room(output):
-            told = Notice("info", f"{assignment.who} stopped")
-            agent = BackgroundAgent(output, lambda: self._announce(told))
+            notice = Notice("info", f"{assignment.who} stopped")
+            agent = BackgroundAgent(output, lambda: self._announce(notice))
             agent.follow(self._start(agent.run(work)))
             job = self._jobs.start(
                 assignment.tool_call_id, assignment.who, agent, output, reply=lambda: agent.reply

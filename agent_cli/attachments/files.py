@@ -140,9 +140,9 @@ def judged(file: NamedFile, refusal: Callable[[Path], str]) -> tuple[Path, str]:
 
     Only that path may be read: a link may be changed meanwhile.
     """
-    # The given path counts too: a link may lead to a file with an innocent name.
-    given, real = Path(os.path.normpath(file.path.absolute())), real_path(file.path)
-    why = refusal(given) or refusal(real)
+    # The path as it is named counts too: a link may lead to a file with an innocent name.
+    absolute, real = Path(os.path.normpath(file.path.absolute())), real_path(file.path)
+    why = refusal(absolute) or refusal(real)
     name = one_line(reveal(file.name), _NAME_CHARS_MAX)
     return real, f"@{name} not attached: {why}" if why else ""
 

@@ -45,15 +45,15 @@ _SENT: Final = (
 _Message = dict[str, Any]
 
 
-def ray_address(given: str | None) -> str:
-    """Return the address of the cluster: *given*, else RAY_ADDRESS, else `LOCAL`.
+def ray_address(requested: str | None) -> str:
+    """Return the address of the cluster: *requested*, else RAY_ADDRESS, else `LOCAL`.
 
     Raises:
         UsageError: The extra is not installed, or the address is none that can be used.
     """
     if not is_installed("ray"):
         raise UsageError("--engine ray needs one more package: pip install 'agent-cli-repl[ray]'")
-    address = given or os.environ.get("RAY_ADDRESS") or LOCAL
+    address = requested or os.environ.get("RAY_ADDRESS") or LOCAL
     host, _, port = address.rpartition(":")
     is_port = port.isascii() and port.isdigit() and int(port[:6]) <= _PORT_MAX
     if address in (LOCAL, "auto") or (host and "/" not in host and is_port):

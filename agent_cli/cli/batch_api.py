@@ -61,10 +61,10 @@ def check_api_tasks(arguments: Arguments, tasks: Sequence[Task]) -> None:
     Raises:
         UsageError: An option or a field has no meaning for a request without tools.
     """
-    given = [option for option, name in _REFUSED if getattr(arguments, name)]
-    given += [each.flag for each in arguments.overrides if each.key == "max_rounds"]
-    if given:
-        raise UsageError(f"{given[0]} cannot be used with --batch-api")
+    refused = [option for option, name in _REFUSED if getattr(arguments, name)]
+    refused += [each.flag for each in arguments.overrides if each.key == "max_rounds"]
+    if refused:
+        raise UsageError(f"{refused[0]} cannot be used with --batch-api")
     for task in tasks:
         others = [each for each in task.options if not each.startswith(_TAKEN)]
         field = "ref" if task.checkout else others[0].partition("=")[0] if others else ""

@@ -133,20 +133,20 @@ def answer(arguments: Arguments) -> int:
     from agent_cli.cli.remote_answer import RemoteAnswer  # rare
     from agent_cli.cli.sessions import CallDecision
 
-    given = RemoteAnswer.of(arguments.operands[0])
-    if given.is_taken():
-        print(f"{given.sentence}: the open session goes on", file=sys.stderr)
+    remote = RemoteAnswer.of(arguments.operands[0])
+    if remote.is_taken():
+        print(f"{remote.sentence}: the open session goes on", file=sys.stderr)
         return 0
-    given.enter_workspace()
-    startup = ready(_going_on(arguments, given.session_id), may_ask=False)
-    given.require_terms(startup)
+    remote.enter_workspace()
+    startup = ready(_going_on(arguments, remote.session_id), may_ask=False)
+    remote.require_terms(startup)
 
     def accepted(conversation: "Conversation") -> None:
-        given.require_waiting(conversation)
-        print(f"{given.sentence}: the session goes on here", file=sys.stderr)
-        given.end_turn()
+        remote.require_waiting(conversation)
+        print(f"{remote.sentence}: the session goes on here", file=sys.stderr)
+        remote.end_turn()
 
-    decision = CallDecision(given.verdict, given.call_id, given.reason, require=accepted)
+    decision = CallDecision(remote.verdict, remote.call_id, remote.reason, require=accepted)
     return _continued(decision, startup, arguments)
 
 

@@ -102,8 +102,8 @@ def _complete(arguments: Arguments) -> int:
 def _explain(arguments: Arguments) -> int:
     from agent_cli.cli.permissions import explain
 
-    tool, given = arguments.operands
-    explanation = explain(start(arguments, may_ask=False), tool, given)
+    tool, text = arguments.operands
+    explanation = explain(start(arguments, may_ask=False), tool, text)
     if arguments.json:
         print(explanation.as_json())
         return 0

@@ -81,19 +81,19 @@ def _test(startup: StartupContext, event: str, file: Path | None) -> int:
     name = str(payload.get("tool_name", ""))
     names: tuple[str, ...] = (str(payload.get(_MATCHED.get(event, ""), "")),)
     if name:
-        given = payload.get("tool_input")
-        names = (name, *to_claude(our_tool_name(name), given, startup.workspace).names)
+        tool_input = payload.get("tool_input")
+        names = (name, *to_claude(our_tool_name(name), tool_input, startup.workspace).names)
     sandbox = parts.sandbox(startup)
     around = HookEnvironment(
         startup.workspace, environment_of_hooks(startup), place=HookConfinement(startup, sandbox)
     )
     runs = HookRuns(defined_hooks(startup)[0], around)
-    wanted = runs.matching(event, names)
-    if not wanted:
+    matching = runs.matching(event, names)
+    if not matching:
         print(f"no hook matches {event} {names[0]}".rstrip())
         return 0
     try:
-        answer = run_loop(runs.run(wanted, payload))
+        answer = run_loop(runs.run(matching, payload))
     finally:
         sandbox.close()
     for ran in runs.done:
@@ -116,14 +116,14 @@ def _payload(startup: StartupContext, event: str) -> dict[str, Json]:
 
 def _read(file: Path) -> dict[str, Json]:
     try:
-        given = json.loads(file.read_text(encoding="utf-8"))
+        payload = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"--input: {file} cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise UsageError(f"--input: {file} is not JSON: {error}") from error
-    if not is_object(given):
+    if not is_object(payload):
         raise UsageError(f"--input: {file} must hold one JSON object")
-    return given
+    return payload
 
 
 def _import(startup: StartupContext) -> int:

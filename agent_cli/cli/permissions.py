@@ -67,12 +67,12 @@ class Explanation:
         )
 
 
-def explain(startup: StartupContext, name: str, given: str) -> Explanation:
+def explain(startup: StartupContext, name: str, written: str) -> Explanation:
     """Return the verdict, the rule with its origin, the commands found, mode and sandbox.
 
     Args:
         name: A tool's name.
-        given: Its input as JSON; or, for bash, just the command; for other tools, just the path.
+        written: Its input as JSON; or, for bash, just the command; for other tools, just the path.
 
     Raises:
         SettingsError: A permission rule cannot be read.
@@ -81,7 +81,7 @@ def explain(startup: StartupContext, name: str, given: str) -> Explanation:
     sandbox, workspace = parts.sandbox(startup), parts.workspace(startup)
     permissions = parts.permissions(startup, sandbox, workspace, grants=True)
     tool = _tool(startup, workspace, name)
-    call = ToolCall("explained", name, _input(name, given))
+    call = ToolCall("explained", name, _input(name, written))
     try:
         params = check_input(tool, call.input)
         report = sandbox.report or sandbox.probe()
@@ -124,15 +124,15 @@ async def _never(*_call: object) -> str:
     raise AssertionError("an explained call never runs")
 
 
-def _input(name: str, given: str) -> Json:
+def _input(name: str, text: str) -> Json:
     try:
-        value: Json = json.loads(given)
+        value: Json = json.loads(text)
     except ValueError:
-        value = given
+        value = text
     if isinstance(value, dict):
         return value
     if name == COMMAND_TOOL:
-        return {"command": given}
+        return {"command": text}
     # Only the path matters for the decision; other parameters need not be given.
     more: dict[str, dict[str, Json]] = {
         "write": {"content": ""},
@@ -140,7 +140,7 @@ def _input(name: str, given: str) -> Json:
         "grep": {"pattern": "."},
         "glob": {"pattern": "*"},
     }
-    return {"path": given, **more.get(name, {})}
+    return {"path": text, **more.get(name, {})}
 
 
 def _lines(

@@ -92,7 +92,7 @@ class RemoteAnswer:
         if box.is_closed(self._answer):
             self._require_on_disk()
         posted, until_s = box.post(self._answer, self._token), time.monotonic() + _TAKEN_WITHIN_S
-        while (said := box.result(posted)) is None:
+        while (result := box.result(posted)) is None:
             is_late = time.monotonic() > until_s
             is_open = self._is_open()
             if (is_late or not is_open or box.is_closed(self._answer)) and box.withdraw(posted):
@@ -110,8 +110,8 @@ class RemoteAnswer:
                 self._require_on_disk()
                 return False
             time.sleep(_LOOK_S)
-        if said:
-            raise UsageError(said)
+        if result:
+            raise UsageError(result)
         return True
 
     def enter_workspace(self) -> None:

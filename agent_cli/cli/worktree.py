@@ -167,10 +167,10 @@ def _summary(work: Work) -> str:
 def _with_absolute_paths(arguments: Arguments, here: Path) -> Arguments:
     """Return *arguments* with file paths made absolute, relative to *here*."""
     single = ("settings_file", "record", "replay", "prompt_file", "output_dir", "json_schema")
-    given = {name: getattr(arguments, name) for name in single}
+    paths = {name: getattr(arguments, name) for name in single}
     script = arguments.prompts_from
     return arguments._replace(
-        **{name: here / path for name, path in given.items() if not isinstance(path, str | None)},
+        **{name: here / path for name, path in paths.items() if not isinstance(path, str | None)},
         add_dirs=tuple(here / path for path in arguments.add_dirs),
         prompts_from=script if script in (None, "-") else str(here / script),
         overrides=tuple(_with_absolute_path(each, here) for each in arguments.overrides),

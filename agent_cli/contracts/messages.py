@@ -186,7 +186,7 @@ class CustomMessage:
 
     @property
     def text(self) -> str:
-        """Always "": only its kind knows the words in `data`, and nobody said them."""
+        """Always "": only its kind can read `data`, which are no words of a conversation."""
         return ""
 
 

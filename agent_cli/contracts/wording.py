@@ -35,11 +35,11 @@ def unpriced(model_id: str) -> str:
 
 def once(tell: Callable[[str], None]) -> Callable[[str], None]:
     """Return a function that passes a sentence on to *tell*, each only once."""
-    told: set[str] = set()
+    earlier: set[str] = set()
 
     def tell_once(text: str) -> None:
-        if text not in told:
-            told.add(text)
+        if text not in earlier:
+            earlier.add(text)
             tell(text)
 
     return tell_once

@@ -225,14 +225,14 @@ def _with(context: AgentContext, config: LoopConfig) -> LoopConfig:
     )
 
 
-def joined(config: LoopConfig, where: str, **given: object) -> LoopConfig:
-    """Return *config* with the options of *given* that are set; a default counts as not set.
+def joined(config: LoopConfig, where: str, **options: object) -> LoopConfig:
+    """Return *config* with those of *options* that are set; a default counts as not set.
 
     Raises:
         AgentCliError: An option is set in *config* and, to another value, in *where*.
     """
     unset, chosen = LoopConfig(), dict[str, Any]()  # Any: every field has its own type
-    for name, value in given.items():
+    for name, value in options.items():
         here, default = getattr(config, name), getattr(unset, name)
         if value in (default, here):
             continue

@@ -87,7 +87,7 @@ class Record:
         return self._projected
 
     def has_call(self, tool_call_id: str) -> bool:
-        """Return whether a tool call has this id; those of rewound prompts are gone."""
+        """Return whether a tool call of a prompt that was not rewound has this id."""
         try:
             self._find_call(tool_call_id)
         except LookupError:

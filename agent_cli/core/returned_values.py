@@ -200,7 +200,7 @@ def declared_paths(tool: Tool, params: object) -> tuple[Sequence[str], Sequence[
 
 
 def alone(tool: Tool, params: object) -> bool:
-    """Return whether a call with *params* must not run beside another, also if nobody can tell."""
+    """Return whether a call with *params* must not run beside another; True if it is unknown."""
     if not callable(tool.parallel_safe):
         return not tool.parallel_safe
     try:

@@ -152,8 +152,8 @@ def _blocks(content: Json) -> Iterator[Block]:
 def _typed(text: str) -> str:
     """Return what the user typed: a command as `/name arguments` or `!line`, without added text."""
     if text.lstrip().startswith(_IS_COMMAND) and (command := _COMMAND.search(text)):
-        given = _ARGUMENTS.search(text)
-        return f"/{command[1].lstrip('/')} {given[1] if given else ''}".strip()
+        arguments = _ARGUMENTS.search(text)
+        return f"/{command[1].lstrip('/')} {arguments[1] if arguments else ''}".strip()
     if shell := _SHELL.fullmatch(text.strip()):
         return f"!{shell[1].strip()}"
     return "" if text.startswith(_NOISE) else _REMINDER.sub("", text).strip()

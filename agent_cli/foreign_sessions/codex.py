@@ -110,13 +110,13 @@ def _roll_back(records: list[ForeignRecord], turns: Json) -> None:
 
 
 def _call(item: Mapping[str, Json]) -> CallRecord:
-    name, given = str(item.get("name") or "local_shell"), item.get("arguments")
+    name, arguments = str(item.get("name") or "local_shell"), item.get("arguments")
     value: Json = item.get("action") or {"input": item.get("input")}
-    if isinstance(given, str):
+    if isinstance(arguments, str):
         try:
-            value = json.loads(given)
+            value = json.loads(arguments)
         except (ValueError, RecursionError):
-            value = {"arguments": given}
+            value = {"arguments": arguments}
     return CallRecord(str(item.get("call_id") or item.get("id")), name, value)
 
 

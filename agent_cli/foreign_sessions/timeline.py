@@ -164,13 +164,13 @@ def _call(
     id = call.id if _ID.fullmatch(call.id) and call.id not in used else f"call_{new_id()}"
     used.add(id)
     name = _NOT_IN_A_NAME.sub("_", call.name)[:64] or "tool"
-    given: Json = call.input if is_object(call.input) else {"input": call.input}
+    tool_input: Json = call.input if is_object(call.input) else {"input": call.input}
     content = tuple(_blocks(result.blocks)) if result else (text_block(_NO_RESULT),)
     state = Success if result and not result.is_error else Error
     if state is Error:
         # The API takes nothing but text in a failed result.
         content = tuple(block for block in content if block["type"] == "text")
-    block: Block = {"type": "tool_use", "id": id, "name": name, "input": given}
+    block: Block = {"type": "tool_use", "id": id, "name": name, "input": tool_input}
     return ToolOutput(
         new_id(),
         at_ms,

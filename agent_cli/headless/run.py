@@ -123,7 +123,7 @@ class _HeadlessRun:
     async def _load_and_answer(self, task: str | Decide, build: Callable[[], Application]) -> None:
         async with AsyncExitStack() as stack:
             async with self._loading.scope():
-                given = await self._given(task) if isinstance(task, str) else None
+                prompt = await self._prompt_text(task) if isinstance(task, str) else None
                 app = await in_background(build)
                 stack.callback(self._note_undecided, app)  # once its jobs have ended
                 await stack.enter_async_context(app)
@@ -135,7 +135,7 @@ class _HeadlessRun:
                 stack.push_async_callback(self._write_changes, app)
                 self._outcome.session_id = app.session_id
                 await stack.enter_async_context(self._bugs_logged())
-                message = await self._message(app, given) if given is not None else None
+                message = await self._message(app, prompt) if prompt is not None else None
             self._loading.check()  # a signal in the last moment interrupts the scope no more
             # From here on only runs are awaited; a signal between two runs would stop nothing.
             self._stop = app.agent.abort
@@ -151,16 +151,16 @@ class _HeadlessRun:
             self._stop = app.leave
             await self._output.answer_early(self._printed)
 
-    async def _given(self, prompt: str) -> PromptText:
+    async def _prompt_text(self, prompt: str) -> PromptText:
         return await in_background(lambda: read_prompt(prompt, sys.stdin, self._warn))
 
     async def _message(
-        self, app: Application, given: PromptText
+        self, app: Application, prompt: PromptText
     ) -> tuple[UserMessage, Model | None]:
-        text, model = await app.written_out(given.text)
+        text, model = await app.written_out(prompt.text)
         with preparing(text):
             attachments = Attachments.of(app, tell=lambda text: self._tell(Notice("info", text)))
-            message = await attachments.message(text, data=given.piped)
+            message = await attachments.message(text, data=prompt.piped)
         if check := self._options.require_check:
             from agent_cli.contracts.goals import Goal  # rare
 

@@ -31,15 +31,15 @@ class OutputSchema:
     schema: Mapping[str, Json]
 
     @classmethod
-    def read(cls, given: Path | str) -> "OutputSchema":
+    def read(cls, source: Path | str) -> "OutputSchema":
         """Read the schema from a file, or from its own text.
 
         Raises:
             UsageError: The file cannot be read, or it is no schema that can be checked.
         """
-        name = f"--json-schema: {given if isinstance(given, Path) else 'the text'}"
+        name = f"--json-schema: {source if isinstance(source, Path) else 'the text'}"
         try:
-            text = given.read_text(encoding="utf-8-sig") if isinstance(given, Path) else given
+            text = source.read_text(encoding="utf-8-sig") if isinstance(source, Path) else source
             schema: Json = json.loads(text)
         except OSError as error:
             raise UsageError(f"{name} cannot be read: {error.strerror}") from error

@@ -49,9 +49,9 @@ def tool(
         AgentCliError: It is no `async def`, has no docstring, or a parameter has no type.
     """
 
-    def made(given: ToolFunction) -> Tool:
-        require(given, Function, what="what tool() makes a tool of")
-        return _tool_of(given, name or given.__name__, changes=changes, timeout_s=timeout_s)
+    def made(decorated: ToolFunction) -> Tool:
+        require(decorated, Function, what="what tool() makes a tool of")
+        return _tool_of(decorated, name or decorated.__name__, changes=changes, timeout_s=timeout_s)
 
     return made if function is None else made(function)
 

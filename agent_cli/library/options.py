@@ -266,10 +266,10 @@ def _check_agent(agent: AgentDefinition) -> None:
     require_number(agent.max_cost_usd, what=f"{named} max_cost_usd")
 
 
-def _directory(given: Path | str) -> Path:
-    path = paths.expanded(str(given))
+def _directory(directory: Path | str) -> Path:
+    path = paths.expanded(str(directory))
     if not paths.is_dir(path):
-        raise UsageError(f"{given} is not a directory")
+        raise UsageError(f"{directory} is not a directory")
     return path.resolve()
 
 

@@ -90,7 +90,7 @@ def parsed(text: bytes, *, asked: RequestId | None = None) -> Sequence[Item]:
 
 
 def latest(items: Sequence[Item]) -> Sequence[Item]:
-    """Return the *items* of one read without notifications that a later one of them replaces.
+    """Return the *items* of one read, without notifications that a later item replaces.
 
     The SDK starts tasks for each notification, so ten thousand of them would hold back the answer
     behind them for seconds.

@@ -44,10 +44,10 @@ class TokenGate:
         await send({"type": "http.response.body", "body": body})
 
     def _is_allowed(self, scope: Message) -> bool:
-        given = [value for name, value in scope["headers"] if name == b"authorization"]
-        if len(given) != 1:
+        headers = [value for name, value in scope["headers"] if name == b"authorization"]
+        if len(headers) != 1:
             return False
-        scheme, _, token = given[0].partition(b" ")
+        scheme, _, token = headers[0].partition(b" ")
         return scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._token)
 
 

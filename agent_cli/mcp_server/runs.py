@@ -236,8 +236,8 @@ class ServedRun:
         return "\n".join([where, *_shown(call.input), *map(reveal, facts)])
 
     def _note(self, event: Event) -> None:
-        if isinstance(told := innermost(event), UsageChanged):
-            self._used += told.reply
+        if isinstance(inner := innermost(event), UsageChanged):
+            self._used += inner.reply
         elif isinstance(event, ToolExecutionStart):
             shown = describe_call(self._app.tools, event.tool_name, event.args)
             self._begun.put_nowait(reveal(shown))
@@ -251,12 +251,12 @@ class ServedRun:
             self._begun.task_done()
 
 
-def _shown(given: Json) -> list[str]:
-    match given:
+def _shown(arguments: Json) -> list[str]:
+    match arguments:
         case {"command": str(command), **rest} if not rest:
             return [reveal(command)]
         case _:
-            return [reveal(json.dumps(given, ensure_ascii=False, indent=2))]
+            return [reveal(json.dumps(arguments, ensure_ascii=False, indent=2))]
 
 
 # Up to revision 2025-11-25 the server asks during the call. Since 2026-07-28 the call ends with

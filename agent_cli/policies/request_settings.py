@@ -83,7 +83,7 @@ def _knows_it_plans(turn: Turn) -> bool:
 
 
 def note_effort(turn: Turn) -> None:
-    """Note the level of *turn* if it is another than that of the turn before; a contributor."""
+    """Note the thinking level of *turn* if it differs from the last turn's; a contributor."""
     level = turn.config.thinking_level or ""
     if not turn.conversation.open_calls() and level != (noted_effort(turn.conversation) or ""):
         turn.conversation.note(CustomMessage(EFFORT, {"level": level}))

@@ -38,9 +38,9 @@ def written_servers(text: str) -> WrittenServers | None:
     block = field_block(text, FIELD)
     if not block:
         return None
-    given = [*_pairs(next(iter(_mapping(_loaded(block)).values()), ""))]
-    names = tuple(dict.fromkeys(name for name, _ in given))
-    return WrittenServers(names, {name: entry for name, entry in given if entry})
+    pairs = [*_pairs(next(iter(_mapping(_loaded(block)).values()), ""))]
+    names = tuple(dict.fromkeys(name for name, _ in pairs))
+    return WrittenServers(names, {name: entry for name, entry in pairs if entry})
 
 
 def _loaded(block: str) -> object:

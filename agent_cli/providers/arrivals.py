@@ -59,11 +59,11 @@ class Arrivals:
                 raise StopAsyncIteration
             self._changed.clear()
             await self._changed.wait()
-        came = b"".join(self._pieces)
+        data = b"".join(self._pieces)
         self._pieces.clear()
         self._waiting_bytes = 0
         self._taken.set()
-        return came
+        return data
 
     async def _read(self) -> None:
         pauses, clock = ReadPauses(), asyncio.get_running_loop().time

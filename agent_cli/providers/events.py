@@ -92,16 +92,16 @@ async def events(
                 raise BrokenReply("it ended before its first event")
             return
         head = (head + chunk)[:6]
-        came: list[ServerSentEvent] = []
+        batch: list[ServerSentEvent] = []
         garbled: Exception | None = None
         try:
             # Some servers keep the connection alive with blank events.
-            came.extend(event for event in decoder.feed(chunk) if event.data.strip())
+            batch.extend(event for event in decoder.feed(chunk) if event.data.strip())
         except (UnicodeDecodeError, BrokenReply) as error:
             garbled = error
-        if came:
+        if batch:
             has_events = True
-            yield came
+            yield batch
         if garbled:
             raise BrokenReply(str(garbled)) from garbled
 

@@ -144,14 +144,14 @@ def same_but_harmless(path: Path, old: bytes, new: bytes) -> bool:
         return starting_steps(after) <= starting_steps(before)
     if path.name != "config":
         return False
-    goes, known = destinations(after), destinations(before)
+    now, known = destinations(after), destinations(before)
     trees = working_trees(before)  # one that is gone, as after `git mv`, leads nowhere
 
     def is_own_tree(name: str) -> bool:
         return name in trees or _leads_back(path.parent, name)
 
     return harmful(before, is_own_tree) == harmful(after, is_own_tree) and all(
-        goes.get(each, known[each]) == known[each] for each in known
+        now.get(each, known[each]) == known[each] for each in known
     )
 
 

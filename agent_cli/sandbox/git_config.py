@@ -173,7 +173,7 @@ def _working_tree(header: str, line: str) -> str:
 
 
 def _parts(header: str, line: str) -> tuple[str, str, str]:
-    """Return the section of *header*, and the key and the value of *line*; "" for what is none."""
+    """Return the section of *header*, and key and value of *line*; "" for each missing one."""
     section, entry = _SECTION.fullmatch(header), _ENTRY.fullmatch(line.rstrip("\r\n"))
     name = section["name"].casefold() if section else ""
     if not entry:

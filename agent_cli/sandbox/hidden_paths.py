@@ -121,20 +121,20 @@ class OtherNames:
         if not gone:
             return
         self._known = {path: each for path, each in self._known.items() if path not in gone}
-        wanted = {state.inode: state for state in gone.values()}
-        for path, state in self._find(wanted):
-            before = wanted[state.inode]
+        sought = {state.inode: state for state in gone.values()}
+        for path, state in self._find(sought):
+            before = sought[state.inode]
             # Inode numbers of deleted files are reused; a moved file has its old time and size.
             if (state.changed_ns, state.size) == (before.changed_ns, before.size):
                 self._known[path] = state
 
-    def _find(self, wanted: Collection[Inode]) -> Iterator[tuple[Path, _State]]:
-        numbers = {number for _device, number in wanted}
+    def _find(self, inodes: Collection[Inode]) -> Iterator[tuple[Path, _State]]:
+        numbers = {number for _device, number in inodes}
         for entry in self._entries():
             # The listing includes the inode number, so only possible matches need a stat().
             if entry.inode() in numbers:
                 state = _state(Path(entry.path))
-                if state and state.inode in wanted:
+                if state and state.inode in inodes:
                     yield Path(entry.path), state
 
     def _entries(self) -> "Iterator[os.DirEntry[str]]":
@@ -219,8 +219,8 @@ def _installed(home: Path) -> Iterator[Path]:
     folders = [Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[1]]
     folders += map(Path, users_path().split(os.pathsep))
     folders += map(Path, filter(None, map(os.environ.get, ("VIRTUAL_ENV", "CONDA_PREFIX"))))
-    for given in folders:
-        for folder in {given, real_path(given)}:
+    for path in folders:
+        for folder in {path, real_path(path)}:
             if not folder.is_absolute():
                 continue
             around = folder.parent if folder.name in _PROGRAM_FOLDERS else folder

@@ -355,9 +355,9 @@ class SandboxPolicy:
         of_system = [Path(name) for name in _OF_THE_SYSTEM if os.access(name, os.R_OK)]
         # A link there may lead into the workspace.
         of_own = [real_path(folder / ".env") for folder in self._own]
-        wanted = [*self._of_home, *self._own, *of_own, *self._denied, *of_system]
-        wanted += socket_covers(writable)
-        found = unique(path for path in (*wanted, *secrets) if exists(path))
+        candidates = [*self._of_home, *self._own, *of_own, *self._denied, *of_system]
+        candidates += socket_covers(writable)
+        found = unique(path for path in (*candidates, *secrets) if exists(path))
         # A workspace inside such a directory must stay visible.
         usable = [path for path in found if not holds(path, writable)]
         return fewer(outermost(usable), keep=(*writable, self.home))

@@ -192,10 +192,12 @@ def check_credentials(environment: Environment) -> None:
     """
     if len(environment.missing(*_CREDENTIALS)) < len(_CREDENTIALS) or _finds_some(environment):
         return
-    if given := next((n for n in _EXPORTED if environment.get(n) != environment.exported(n)), None):
+    if variable := next(
+        (n for n in _EXPORTED if environment.get(n) != environment.exported(n)), None
+    ):
         raise NoCredentials(
-            f"{given} counts only in the environment, not in a .env; export it, with the variables"
-            " that go with it"
+            f"{variable} counts only in the environment, not in a .env; export it, with the"
+            " variables that go with it"
         )
     file = paths.shown(paths.user_env_file())
     if hidden := next(filter(environment.is_hidden, _CREDENTIALS), None):

@@ -88,7 +88,7 @@ def sent_host(url: httpx2.URL) -> str:
 
 
 def trust(*, is_tls: bool) -> ssl.SSLContext:
-    """Return whom a connection trusts: nobody where it has no TLS, else the environment's choice.
+    """Return the certificates that a connection trusts: none without TLS, else the environment's.
 
     Raises:
         OSError: The certificates cannot be read.

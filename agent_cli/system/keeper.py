@@ -149,7 +149,7 @@ def _end(watch: CommandWatcher | None, lock: int) -> None:
 
 
 def _watch_over(order: Order, left: int, link: socket.socket) -> CommandWatcher | None:
-    """Return the watch that records what the command changes; None if nobody wants it."""
+    """Return the watch that records the changes of the command; None without an order for one."""
     if not order["watched"]:
         return None
     made: CommandWatcher = import_module(order["watched"]["module"]).CommandWatch(

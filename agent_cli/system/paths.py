@@ -224,10 +224,10 @@ def _lookalike(path: Path) -> Path | None:
         if os.path.lexists(found / name):
             found /= name
             continue
-        wanted = _plain_name(name)
+        plain = _plain_name(name)
         try:
             entries = islice(found.iterdir(), _NAMES_CHECKED_MAX)
-            alike = [entry for entry in entries if _plain_name(entry.name) == wanted]
+            alike = [entry for entry in entries if _plain_name(entry.name) == plain]
         except OSError:
             return None
         if len(alike) != 1:

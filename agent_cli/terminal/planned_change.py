@@ -33,7 +33,9 @@ class PlannedChange(NamedTuple):
     is_new: bool
 
 
-def planned_change(given: Json, target: Path, unsaved: str | None = None) -> PlannedChange | None:
+def planned_change(
+    arguments: Json, target: Path, unsaved: str | None = None
+) -> PlannedChange | None:
     """Return the effect of an edit's or write's input on the current *target*.
 
     *unsaved* is its text in an editor, which counts instead of the file's.
@@ -44,7 +46,7 @@ def planned_change(given: Json, target: Path, unsaved: str | None = None) -> Pla
     """
     before = file_text(target) if unsaved is None else unsaved
     is_crlf = before is not None and has_only_crlf(before)
-    match given:
+    match arguments:
         case {"path": str(path), "edits": [*edits], **rest} if before is not None and not rest:
             after = _edited(before, edits, is_crlf=is_crlf)
         case {"path": str(path), "content": str(content), **rest} if not rest:
@@ -57,13 +59,13 @@ def planned_change(given: Json, target: Path, unsaved: str | None = None) -> Pla
     return PlannedChange(path, before, after, is_new=not before and not target.exists())
 
 
-def written_by(name: str, given: Json, tools: Sequence[Tool]) -> Path | None:
+def written_by(name: str, arguments: Json, tools: Sequence[Tool]) -> Path | None:
     """Return the file that a call declares to write, symlinks resolved; None unless it is one."""
     tool = next((tool for tool in tools if tool.name == name), None)
     if tool is None:
         return None
     try:
-        paths = tool.writes(check_input(tool, given))
+        paths = tool.writes(check_input(tool, arguments))
     except ToolError:
         return None
     return Path(paths[0]) if len(paths) == 1 else None

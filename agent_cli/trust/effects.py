@@ -166,14 +166,14 @@ def hook_effects(written: Iterable[WrittenHooks]) -> Iterator[str]:
                 who = "an agent that reads files" if hook.get("type") == "agent" else "a model"
                 acts.append(f"has {who} judge, at your cost, by: {prompt}")
             if server := hook.get("server"):
-                given = json.dumps(hook.get("input") or {})
-                acts.append(f"calls {hook.get('tool')} of MCP server {server} with {given}")
+                arguments = json.dumps(hook.get("input") or {})
+                acts.append(f"calls {hook.get('tool')} of MCP server {server} with {arguments}")
             if url := hook.get("url"):
                 acts.append(f"sends calls to {_address(str(url))}")
             variables = hook.get("allowedenvvars")
             named = ", ".join(map(str, variables)) if is_sequence(variables) else ""
-            given = f" and the values of {named}" if named else ""
-            gets = f"; it gets this session's calls or messages{given}" if acts else ""
+            values = f" and the values of {named}" if named else ""
+            gets = f"; it gets this session's calls or messages{values}" if acts else ""
             yield _plain(f"{' and '.join(acts) or 'runs nothing'}{gets} (hook, {when})")
 
 
@@ -239,8 +239,8 @@ def agent_effects(path: Path, variables: Mapping[str, str] | None = None) -> Ite
 
 def _as_written(name: str, entry: object) -> McpServer:
     """Return the acting parts of *entry*, ignoring invalid ones."""
-    given = entry if is_object(entry) else {}
-    command, url, cwd, args, env, headers, oauth = (given.get(key) for key in _ACTING)
+    table = entry if is_object(entry) else {}
+    command, url, cwd, args, env, headers, oauth = (table.get(key) for key in _ACTING)
     return McpServer(
         name,
         command=command if isinstance(command, str) else "",
@@ -249,7 +249,7 @@ def _as_written(name: str, entry: object) -> McpServer:
         cwd=cwd if isinstance(cwd, str) else "",
         url=url if isinstance(url, str) else "",
         headers=_texts(headers),
-        headers_helper=next((str(given[key]) for key in _HELPER if key in given), ""),
+        headers_helper=next((str(table[key]) for key in _HELPER if key in table), ""),
         oauth=_texts(oauth),
     )
 
@@ -278,11 +278,11 @@ def _server(server: McpServer, variables: Mapping[str, str]) -> str:
     # A repository may ask for any variable of the user, to send it anywhere.
     parts = [server.command, *server.args, server.cwd, server.url]
     tables = (server.env, server.headers, server.oauth)
-    given = _given(*VARIABLE.findall(str([*parts, *map(dict, tables)])))
+    sent = _values_sent(*VARIABLE.findall(str([*parts, *map(dict, tables)])))
     acting = ", ".join(f"{each} = {variables[each]}" for each in _running(server, variables))
     expanded = f"; in it {acting}" if acting else ""
     does = " and ".join(acts) or "starts nothing"
-    return _plain(f"{does}{expanded}{given} (MCP server {server.name})")
+    return _plain(f"{does}{expanded}{sent} (MCP server {server.name})")
 
 
 def _running(server: McpServer, variables: Mapping[str, str]) -> Sequence[str]:
@@ -293,7 +293,7 @@ def _running(server: McpServer, variables: Mapping[str, str]) -> Sequence[str]:
     return [name for name in dict.fromkeys(used) if name in variables]
 
 
-def _given(*variables: str) -> str:
+def _values_sent(*variables: str) -> str:
     names = ", ".join(dict.fromkeys(variables))
     return f"; it gets the values of {names}" if names else ""
 

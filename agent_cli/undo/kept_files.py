@@ -1,4 +1,4 @@
-"""Keep a file as it is: by a hard link, a clone or a copy. And write a kept file back.
+"""Keep a file as it is: by a hard link, a clone or a copy; reversal.py writes it back.
 
 What is kept for an undo must never make the command's writes fail, so the disk stays free. Kept
 files hold space that the command has freed. While the disk is nearly full, nothing more is kept,

@@ -194,7 +194,7 @@ class NamedCopies(ChangeLog):
                 yield from (each for each in _made(path) if each.path != path)
 
     def _losses(self) -> Iterator[ChangeRecord]:
-        """Yield the records of what is not kept and not as it was; of a folder nobody knows."""
+        """Yield a record of each path that is not kept and may have changed."""
         for path, (why, before) in self._unkept.items():
             if before is None or before.is_folder or _stamp(path) != before:
                 yield ChangeRecord("lost", time.time_ns(), path, why)

@@ -108,7 +108,7 @@ class ChangeRecord(NamedTuple):
 
 
 def signature_at(path: str) -> list[int] | None:
-    """Return what tells whether somebody changed the file at *path*; None for no file.
+    """Return a signature that changes with the file at *path*; None for no file.
 
     Not the inode: a restored file may have another one. Of a folder only that it is one. Of git's
     index not the times: `git status` alone sets them.

@@ -331,7 +331,7 @@ class CommandWatch:
 
 
 def _is_hidden(pid: int) -> bool:
-    """Return whether *pid* lets nobody look at it, as programs with secrets do."""
+    """Return whether *pid* forbids others to look at it, as programs with secrets do."""
     try:
         os.readlink(f"/proc/{pid}/cwd")
     except PermissionError:

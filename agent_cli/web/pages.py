@@ -68,18 +68,18 @@ class PageAddress:
         return self.host.removeprefix("www.") == other.host.removeprefix("www.")
 
 
-def page_address(given: str) -> PageAddress:
-    """Return the address *given* by the model; `http` becomes `https`, and the part behind # goes.
+def page_address(requested: str) -> PageAddress:
+    """Return the address that the model *requested*, with `https`, and without the part behind #.
 
     Raises:
         ToolError: It is none of a page that is read.
     """
-    text = given.strip()
+    text = requested.strip()
     try:
         url = httpx2.URL(text if "://" in text else f"https://{text}")
         _host(url).encode("idna")  # a label is empty or too long
     except (httpx2.InvalidURL, ValueError) as error:
-        raise ToolError(f"{given!r} is no address. {_LIKE}") from error
+        raise ToolError(f"{requested!r} is no address. {_LIKE}") from error
     return _checked(url)
 
 

@@ -365,9 +365,9 @@ _BETWEEN = Hit(b"", "--", is_match=False)
 
 
 def hits_of(output: bytes, mode: GrepMode, root: Path) -> tuple[list[Hit], int]:
-    """Return the lines that *output* holds in *mode*, those of the file last changed first.
+    """Return the lines of *output* in *mode*, by file, the file last changed first.
 
-    Those of files that may hold secrets are left out; the number of such files comes second.
+    Files that may hold secrets are left out; their number comes second.
     ripgrep can sort, but searches in one thread then, and shows nothing before it has seen all.
     """
     files: dict[bytes, list[Hit]] = {}

@@ -93,7 +93,7 @@ def _may_be_latin_1(raw: bytes) -> bool:
 
 
 def require_writable(new: str, encoding: Encoding, *, old: str = "") -> None:
-    """Raise a `ToolError` if *new* has a character that nobody can encode, and *old* has not."""
+    """Raise a `ToolError` if *new* adds a character to *old* that *encoding* may not have."""
     if encoding != "unknown":
         return
     if added := {each for each in new if not each.isascii()} - {*old}:

@@ -219,14 +219,14 @@ async def _payloads(
     from agent_cli.providers.events import events  # request is sent
 
     async with aclosing(events(opened, limit)) as arriving:
-        async for came in arriving:
-            yield _parsed(came, opened, limit)
+        async for batch in arriving:
+            yield _parsed(batch, opened, limit)
 
 
 def _parsed(
-    came: Iterable["ServerSentEvent"], opened: "OpenReply", limit: ProgressLimit
+    batch: Iterable["ServerSentEvent"], opened: "OpenReply", limit: ProgressLimit
 ) -> Iterator[Mapping[str, Json]]:
-    for event in came:
+    for event in batch:
         try:
             payload = _payload(event, opened)
         except (ValueError, RecursionError) as error:  # not JSON, or a very long number

@@ -304,11 +304,11 @@ def with_effort_marks(
         if not isinstance(message, UserMessage):
             continue
         asked = (level or "") if at == len(found) - 1 else message.effort
-        wanted = effort if asked in (None, "off") else _effort(asked, model, before=effort)
-        if wanted != effort:
-            mark: Block = {"type": EFFORT_MARK, "effort": wanted}
+        next_effort = effort if asked in (None, "off") else _effort(asked, model, before=effort)
+        if next_effort != effort:
+            mark: Block = {"type": EFFORT_MARK, "effort": next_effort}
             found[at] = replace(message, content=(*message.content, mark))
-            effort = wanted
+            effort = next_effort
     return tuple(found)
 
 

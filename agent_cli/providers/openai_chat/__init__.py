@@ -251,17 +251,17 @@ async def _chunks(
     from agent_cli.providers.events import events  # request is sent
 
     async with aclosing(events(opened, limit)) as arriving:
-        async for came in arriving:
-            ours = [*takewhile(lambda event: event.data.strip() != _DONE, came)]
+        async for batch in arriving:
+            ours = [*takewhile(lambda event: event.data.strip() != _DONE, batch)]
             yield _parsed(ours, opened, limit)
-            if len(ours) < len(came):
+            if len(ours) < len(batch):
                 return
 
 
 def _parsed(
-    came: Iterable["ServerSentEvent"], opened: "OpenReply", limit: ProgressLimit
+    batch: Iterable["ServerSentEvent"], opened: "OpenReply", limit: ProgressLimit
 ) -> Iterator[Mapping[str, Json]]:
-    for event in came:
+    for event in batch:
         try:
             chunk: Json = json.loads(event.data)
         except (ValueError, RecursionError) as error:
@@ -303,7 +303,7 @@ def _refusal(
 
 
 def _kind_in_stream(error: Json, kind: str | None) -> str | None:
-    """Return *kind*, or that of the status in the code of *error*: types differ among servers.
+    """Return the kind by the status in the code of *error*, else *kind*: types differ by server.
 
     vLLM sends "InternalServerError" and 500, gateways types of their own and 429.
     """

@@ -189,7 +189,7 @@ def _history_prefix(_number: int, _wrapped: int) -> StyleAndTextTuples:
 
 
 def _is_found(text: str, buffer: Buffer) -> bool:
-    """Return whether the draft or a prompt before it has *text*, as the search for it looks."""
+    """Return whether a search for *text* finds it in the draft or in an earlier prompt."""
     state = SearchState(text, SearchDirection.BACKWARD, ignore_case=True)
     return text.lower() in buffer.document_for_search(state).text.lower()
 

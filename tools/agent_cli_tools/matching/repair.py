@@ -196,7 +196,7 @@ def reindented(
 
 
 def _shifts(pairs: _Pairs) -> Iterator[_Shift]:
-    """Yield the shifts that turn each quoted indentation into that of the file."""
+    """Yield the shifts that turn each quoted indentation into the file's."""
     there, quoted = pairs[0]
     if there.endswith(quoted):
         missing = there.removesuffix(quoted)

@@ -204,7 +204,7 @@ class Watch:
         return self.log is not None and is_watched(self.log)
 
     def unrecorded(self) -> Sequence[Path] | None:
-        """Return the known files about which the keeper said nothing; None if it recorded all."""
+        """Return the known files that the keeper did not record; None if it recorded all."""
         from agent_cli.undo.logs import is_of_names, read_log  # with a command
 
         if self.log is None or not self.is_recorded:
