@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from agent_cli.app.hooks.lifecycle import hook_scripts
+from agent_cli.app.hooks import hook_scripts
 from agent_cli.app.startup import StartupContext
 from agent_cli.app.status_line import status_scripts
 from agent_cli.app.web_tools import web_tools

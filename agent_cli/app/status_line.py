@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from agent_cli.app.hooks.lifecycle import environment_of_hooks
+from agent_cli.app.hooks import environment_of_hooks
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.timeline import Json
 

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agent_cli.app import parts
-from agent_cli.app.hooks import listed
+from agent_cli.app.hooks import defined_hooks, environment_of_hooks, listed
 from agent_cli.app.hooks.confinement import HookConfinement
-from agent_cli.app.hooks.lifecycle import defined_hooks, environment_of_hooks
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.claude_tools import our_tool_name
 from agent_cli.contracts.errors import SettingsError, UsageError

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.app.arguments import parse_arguments
-from agent_cli.app.hooks.lifecycle import defined_hooks
+from agent_cli.app.hooks import defined_hooks
 from agent_cli.app.startup import start
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.written_hooks import NOT_HERE

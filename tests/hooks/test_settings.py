@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.app.arguments import parse_arguments
-from agent_cli.app.hooks import covers, overview
-from agent_cli.app.hooks.lifecycle import defined_hooks
+from agent_cli.app.hooks import covers, defined_hooks, overview
 from agent_cli.app.parts import reach
 from agent_cli.app.startup import StartupContext, start
 from agent_cli.contracts.errors import SettingsError

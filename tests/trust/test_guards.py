@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.app.arguments import Arguments
-from agent_cli.app.hooks.lifecycle import defined_hooks
+from agent_cli.app.hooks import defined_hooks
 from agent_cli.app.startup import start
 from agent_cli.contracts.timeline import Json
 from agent_cli.trust.store import TrustStore

@@ -21,8 +21,7 @@ from agent_cli.app.checks.outside import (
     server_problems,
 )
 from agent_cli.app.checks.report import Check, CheckReport
-from agent_cli.app.hooks import overview
-from agent_cli.app.hooks.lifecycle import hook_problems
+from agent_cli.app.hooks import hook_problems, overview
 from agent_cli.app.imports.setups import READERS, is_current
 from agent_cli.app.models import Providers, chat_connection, is_listed
 from agent_cli.app.plugins import command_files, plugins

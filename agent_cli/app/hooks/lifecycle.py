@@ -1,13 +1,19 @@
-"""Lifecycle hooks: read their definitions, run them and list them. Free of cost without any."""
+"""The lifecycle hooks of a session: run them and list them. Free of cost without any."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agent_cli.app.hooks import covers, listed, overview, waits_for, without_matches
-from agent_cli.app.mcp import inherited_environment
+from agent_cli.app.hooks import (
+    covers,
+    defined_hooks,
+    environment_of_hooks,
+    listed,
+    overview,
+    waits_for,
+    without_matches,
+)
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.agents import WorkingAgent
 from agent_cli.contracts.events import Event, EventSink, Notice
@@ -27,7 +33,7 @@ from agent_cli_tools.session_resources import CommandExports
 if TYPE_CHECKING:
     from agent_cli.app.hooks.confinement import HookChangesTeller, HookConfinement
     from agent_cli.app.hooks.remote_answers import RemoteAnswers
-    from agent_cli.app.sessions import Sessions  # it imports `parts`, which imports this
+    from agent_cli.app.sessions import Sessions  # it imports `models`, which imports this
     from agent_cli.hooks.answers import Exports, HookAnswer
     from agent_cli.hooks.definition import Hook
     from agent_cli.hooks.event_hooks import EventHooks, ServerQuestionHooks
@@ -36,14 +42,6 @@ if TYPE_CHECKING:
     from agent_cli.hooks.runs import HookRuns
 
 _IDLE_AFTER_S = 60.0  # the same limit as Claude Code
-_LOST = (
-    "a guard in {} changed after you trusted it; `agent-cli trust` trusts it again,"
-    " `agent-cli trust --revoke` does without it"
-)
-_UNTRUSTED = (
-    "it runs a file of this workspace, which is not trusted; `agent-cli trust` or --trust"
-    " changes that"
-)
 
 
 class HookHost(NamedTuple):
@@ -327,61 +325,5 @@ def _effort_of(agent: Agent) -> str:
     return effort_level(agent.options.model, agent.options.thinking_level)
 
 
-def defined_hooks(startup: StartupContext) -> "tuple[list[Hook], list[str]]":
-    """Return the hooks of workspace, user and Python program, and a sentence for each problem."""
-    from agent_cli.hooks.definition import HookGroup, parse_hooks
-
-    written = startup.loaded.hooks
-    groups = [
-        HookGroup(each.event, each.group, each.origin, each.from_project, each.root, each.variables)
-        for each in written
-    ]
-    hooks, problems = parse_hooks(groups)
-    allowed = [_allowed(hook, startup) for hook in hooks]
-    return [*startup.hooks, *allowed, *map(_lost, startup.lost_guards)], problems
-
-
-def _lost(file: str) -> "Hook":
-    """Return a guard that blocks, to replace a trusted guard that changed."""
-    from agent_cli.hooks.definition import Hook
-
-    return Hook(event="PreToolUse", origin=file, is_project=True, fault=_LOST.format(file))
-
-
 def _objection(hook: "Hook", startup: StartupContext) -> str:
     return startup.guard_objection() if guards_on(hook.event) else startup.objection()
-
-
-def hook_problems(startup: StartupContext) -> "Iterator[tuple[Hook, str]]":
-    """Yield each hook with the reason it cannot run, as far as it is known, or ""."""
-    from agent_cli.hooks.run import HookEnvironment, problem_of
-
-    around = HookEnvironment(startup.workspace, environment_of_hooks(startup))
-    for hook in defined_hooks(startup)[0]:
-        yield hook, problem_of(hook, around)
-
-
-def _allowed(hook: "Hook", startup: StartupContext) -> "Hook":
-    """Return *hook*, marked as faulty if it would run a file of an untrusted workspace."""
-    from agent_cli.settings.hook_files import scripts_of_command
-
-    is_held = startup.guarded and hook.is_project
-    if startup.trusted or is_held or hook.fault or not hook.command:
-        return hook
-    runs_strangers = scripts_of_command(hook.command, hook.args, startup.workspace)
-    return replace(hook, fault=_UNTRUSTED) if runs_strangers else hook
-
-
-def hook_scripts(startup: StartupContext) -> tuple[Path, ...]:
-    """Return the workspace files that hooks run: changing one may disable a guard."""
-    if not startup.loaded.hooks:
-        return ()
-    from agent_cli.settings.hook_files import all_scripts_of
-
-    return all_scripts_of(startup.loaded.hooks, startup.workspace)
-
-
-def environment_of_hooks(startup: StartupContext) -> dict[str, str]:
-    """Return the environment of hooks; it keeps Python from importing an untrusted workspace."""
-    safe = {} if startup.trusted or startup.guarded else {"PYTHONSAFEPATH": "1"}
-    return {**inherited_environment(startup), **safe}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.agents.definitions import AgentCatalogue, AgentFolder
-from agent_cli.app.hooks.lifecycle import defined_hooks
+from agent_cli.app.hooks import defined_hooks
 from agent_cli.app.imports import (
     NO_KEYBINDINGS,
     NO_THEME,
