@@ -245,7 +245,7 @@ def described(plugin: AddedPlugin, *, whole: bool = True) -> Iterator[str]:
 def _files(plugin: AddedPlugin, kind: str) -> Iterator[Path]:
     for folder in plugin.folders[kind]:
         if kind == "skills":
-            yield from skill_paths(folder, entries_max=None)
+            yield from skill_paths(folder)
         else:
             yield from sorted(path for path in folder.glob("**/*.md") if path.is_file())
 

@@ -24,7 +24,6 @@ FILE = "SKILL.md"
 FILES = (FILE, "skill.md")
 SKILLS_MAX = 100
 FILES_MAX = 50
-_ENTRIES_MAX = 1000
 DESCRIPTION_CHARS_MAX = 300
 _SHOWN_CHARS = 60
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
@@ -139,27 +138,19 @@ def find_skills(folders: Iterable[SkillFolder]) -> tuple[dict[str, Skill], list[
     return {name: x for name, x in skills.items() if not objections[x.objection]}, problems
 
 
-def skill_paths(folder: Path, *, entries_max: int | None = _ENTRIES_MAX) -> Sequence[Path]:
-    """Return the SKILL.md files of *folder*, by path.
-
-    Code that runs at every key press looks only at some of the entries: an untrusted folder may be
-    a link to a whole disk.
-    """
-    return sorted(filter(is_file, _named(folder, entries_max)))
+def skill_paths(folder: Path) -> Sequence[Path]:
+    """Return the SKILL.md files of *folder*, by path."""
+    return sorted(filter(is_file, _named(folder)))
 
 
-def _named(folder: Path, entries_max: int | None = None) -> Iterator[Path]:
+def _named(folder: Path) -> Iterator[Path]:
     """Yield where a SKILL.md may be: in each subfolder, or one level below if it has none."""
-    return islice(_all_named(folder, entries_max), entries_max)
-
-
-def _all_named(folder: Path, entries_max: int | None) -> Iterator[Path]:
-    for entry in entries_of(folder, entries_max):
+    for entry in entries_of(folder):
         file = skill_file(entry)
         yield file
         # Codex keeps skills of its own in a hidden folder.
         if not entry.name.startswith(".") and not exists(file):
-            yield from map(skill_file, entries_of(entry, entries_max))
+            yield from map(skill_file, entries_of(entry))
 
 
 def skill_file(folder: Path) -> Path:

@@ -89,7 +89,7 @@ def _named_files(workspace: Path) -> tuple[Path, ...]:
     around = project_folders(workspace)
     named = [*in_each([workspace], ACTING_FILES), *in_each(around[1:], [SERVERS_FILE])]
     for skills in skill_folders(around):
-        named += skill_paths(skills, entries_max=None)
+        named += skill_paths(skills)
     for folder in in_each(around, AGENT_FOLDERS):
         named += nested_markdown_files(folder)
     for folder in in_each(around, STYLE_FOLDERS):
