@@ -7,32 +7,25 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Deny, Tool, Verdict
 from agent_cli.hooks.event_hooks import EventHooks
-from agent_cli.hooks.tool_calls import Authorize
 from agent_cli.plugins.todo import TodoInput, new_and_done, todo_list
 
 _EVENTS: Final = {"new": "TaskCreated", "done": "TaskCompleted"}
 
 
 def around_tasks(asking: EventHooks, authorize: Any) -> Any:
-    """Wrap *authorize* in the hooks of the list of steps; unchanged without such hooks."""
-    is_asked = any(asking.is_asked(event, "") for event in _EVENTS.values())
-    return _TaskHooks(asking, authorize).authorize if is_asked else authorize
+    """Wrap *authorize* in the hooks of the list of steps; unchanged without such hooks.
 
+    A hook that says no keeps the list as it was.
+    """
+    if not any(asking.is_asked(event, "") for event in _EVENTS.values()):
+        return authorize
 
-class _TaskHooks:
-    """A hook that says no keeps the list as it was."""
-
-    def __init__(self, asking: EventHooks, authorize: Authorize) -> None:
-        self._asking = asking
-        self._authorize = authorize
-
-    async def authorize(self, call: ToolCall, tool: Tool, params: object) -> Verdict:
-        """Decide about a call, and ask the hooks about each step that it adds or completes."""
-        verdict = await self._authorize(call, tool, params)
+    async def asked(call: ToolCall, tool: Tool, params: object) -> Verdict:
+        verdict: Verdict = await authorize(call, tool, params)
         if isinstance(verdict, Deny) or not isinstance(params, TodoInput):
             return verdict
-        for event, subject, about in self._changes(params):
-            answer = await self._asking.ask(event, "", **about)
+        for event, subject, about in _changes(asking, params):
+            answer = await asking.ask(event, "", **about)
             if answer.refusal:
                 return Deny(
                     f"A {event} hook of the user's says no to the step {subject!r};"
@@ -40,9 +33,13 @@ class _TaskHooks:
                 )
         return verdict
 
-    def _changes(self, params: TodoInput) -> Iterator[tuple[str, str, dict[str, Json]]]:
-        for change, i in new_and_done(todo_list(self._asking.conversation()), params.todos):
-            item = params.todos[i]
-            about: dict[str, Json] = {"task_id": str(i + 1), "task_subject": item.content}
-            described: dict[str, Json] = {"task_description": item.active_form}
-            yield _EVENTS[change], item.content, about | (described if item.active_form else {})
+    return asked
+
+
+def _changes(asking: EventHooks, params: TodoInput) -> Iterator[tuple[str, str, dict[str, Json]]]:
+    """Yield the event, the step and the fields of the hook's input for each change of the list."""
+    for change, i in new_and_done(todo_list(asking.conversation()), params.todos):
+        item = params.todos[i]
+        about: dict[str, Json] = {"task_id": str(i + 1), "task_subject": item.content}
+        described: dict[str, Json] = {"task_description": item.active_form}
+        yield _EVENTS[change], item.content, about | (described if item.active_form else {})
