@@ -3,7 +3,7 @@
 import asyncio
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from agent_cli.contracts.errors import UsageError
@@ -46,11 +46,8 @@ async def _resume(context: Context, requested: str) -> None:
     if is_number:
         index: int | None = index_of(requested, len(sessions))
     else:
-        index = await pick(
-            context,
-            [f"{_about(each, context.app.sessions)} · {each.id}" for each in sessions],
-            "which session?",
-        )
+        rows = [f"{_about(each, context.app.sessions)} · {each.id}" for each in sessions]
+        index = await pick(context, rows, "which session?")
     if index is not None:
         await _go_on_with(context, sessions[index].id)
 
@@ -67,7 +64,7 @@ async def _search(context: Context, typed: str) -> None:
     if not found:
         context.writer.aside("no session has an entry with all of that", "dim")
         return
-    rows = [_found(each) for each in found]
+    rows = [_found(each, context.app.sessions) for each in found]
     if not context.may_wait:
         context.writer.aside("\n".join(rows[:LISTED_MAX]))
         return
@@ -76,23 +73,27 @@ async def _search(context: Context, typed: str) -> None:
         await _go_on_with(context, found[index].session.id)
 
 
-def _found(match: SessionMatch) -> str:
+def _found(match: SessionMatch, sessions: SessionsPort) -> str:
     session = match.session
-    excerpt = one_line(match.excerpt, _TITLE_CHARS_MAX)
-    return (
-        f"{match.who}: {excerpt} · {ago(time.time() - session.updated_at_ms / 1000)} · {session.id}"
-    )
+    parts = [
+        f"{match.who}: {one_line(match.excerpt, _TITLE_CHARS_MAX)}",
+        *_place(session, sessions),
+        ago(time.time() - session.updated_at_ms / 1000),
+        session.id,
+    ]
+    return " · ".join(parts)
 
 
 def _others(sessions: SessionsPort) -> list[SessionInfo]:
     """Return the sessions that can be resumed, those of this directory first; reads files."""
     others = [each for each in sessions.list() if each.id != sessions.id and not each.problem]
-    return sorted(others, key=lambda each: bool(_elsewhere(each, sessions)))
+    return sorted(others, key=lambda each: len(_place(each, sessions)))
 
 
-def _elsewhere(session: SessionInfo, sessions: SessionsPort) -> str:
-    """Return the directory of *session*, or "" if it is that of this one or not known."""
-    return "" if session.workspace == sessions.workspace else session.workspace
+def _place(session: SessionInfo, sessions: SessionsPort) -> Sequence[str]:
+    """Return the directory of *session* in words, if it is another one than that of this one."""
+    is_here = session.workspace in ("", sessions.workspace)
+    return [] if is_here else [f"in {one_line(shown(session.workspace))}"]
 
 
 async def _go_on_with(context: Context, id: str) -> None:
@@ -106,10 +107,9 @@ async def _go_on_with(context: Context, id: str) -> None:
 
 
 def _about(session: SessionInfo, sessions: SessionsPort) -> str:
-    elsewhere = _elsewhere(session, sessions)
     parts = [
         one_line(session.title, _TITLE_CHARS_MAX) or "-",
-        *([f"in {one_line(shown(elsewhere))}"] if elsewhere else []),
+        *_place(session, sessions),
         ago(time.time() - session.updated_at_ms / 1000),
         f"of {session.program}" if session.program else counted(session.prompts, "prompt"),
         *(["waits for a decision"] if session.waiting else []),

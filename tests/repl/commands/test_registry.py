@@ -418,6 +418,12 @@ def test_resume_lists_sessions_of_this_directory_first_and_names_any_other() -> 
         "  2  Mine · just now · 1 prompt · dd4",
         "  3  Other · in ~/other · just now · 1 prompt · cc3",
     ]
+    assert said("/search other", app=app) == [
+        "  1  you: Unknown · just now · aa1",
+        "  2  you: Mine · just now · dd4",
+    ]
+    app.sessions.list = lambda: [here, elsewhere]  # type: ignore[method-assign]
+    assert said("/search other", app=app)[0] == "  1  you: Other · in ~/other · just now · cc3"
 
 
 def test_search_lists_the_sessions_that_contain_the_words() -> None:
