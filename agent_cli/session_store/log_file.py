@@ -114,7 +114,7 @@ class LogFile:
         """
         descriptor = os.open(path, os.O_RDWR | os.O_APPEND)
         try:
-            _lock(descriptor, path, f", or go on with a copy (--fork {path.stem})")
+            _lock(descriptor, path, f", or go on with a copy (`agent-cli --fork {path.stem}`)")
             log = read_log(path)  # under the lock: another process may have appended
             if log.damage:
                 raise SessionError(log.damage.message(path.stem))

@@ -78,7 +78,7 @@ def test_log_file_can_be_open_in_only_one_process(path: Path) -> None:
     """A second writer would break the chain; it gets an error that names the options."""
     log = LogFile.create(path)
 
-    with pytest.raises(SessionError, match=r"open in another agent-cli.*--fork s"):
+    with pytest.raises(SessionError, match=r"open in another agent-cli.*`agent-cli --fork s`"):
         LogFile.open(path)
     log.close()
     LogFile.open(path)[0].close()
