@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from agent_cli.policies.shell.words import Word
 
 MATCHES_MAX = 1_000
+_PATTERNS_MAX = 50
+_GLOB = frozenset("*?[")
 SEARCHED_ENTRIES_MAX = 20_000
 
 _IGNORE_FILES = ("/.gitignore", "/.ignore", "/.rgignore")
@@ -175,6 +177,8 @@ class Reach:
         if not word.glob:
             return [word.text]
         found = [word.text]
+        if sum(map(_is_pattern, word.text.split("/"))) > _PATTERNS_MAX:
+            raise OutOfReach(f"{word.text[:60]} has too many patterns to look for each")
         for name in matches(word.text, folder):
             if name.startswith("-"):
                 raise OutOfReach(f"{word.text} matches {name}, which looks like an option")
@@ -202,20 +206,25 @@ def matches(pattern: str, folder: str) -> Iterator[str]:
 
 
 def _matches(pattern: str, folder: str) -> Iterator[str]:
-    head, slash, rest = pattern.partition("/")
-    if not head:
-        names: Sequence[str] = [""]
-        folder = "" if slash else folder
-    elif re.search(r"[*?\[]", head):
-        names = [name for name in _names(folder) if _could_match(head, name)]
-    else:
-        names = [head]
-    for name in names:
-        below = f"{folder}/{name}".rstrip("/") + "/"
-        if not slash:
-            yield name
-        elif os.path.isdir(below):  # noqa: PTH112 - False for a name that is too long
-            yield from (f"{name}/{each}" for each in _matches(rest, below))
+    """Go down once for each part that is a pattern: the others may be thousands, such as `..`."""
+    parts = pattern.split("/")
+    at = next((at for at, part in enumerate(parts) if _is_pattern(part)), len(parts) - 1)
+    before = "".join(f"{part}/" for part in parts[:at])
+    around = before if before.startswith("/") else f"{folder}/{before}"
+    if before and not os.path.isdir(around):  # noqa: PTH112 - False for a name that is too long
+        return
+    is_chosen, rest = _is_pattern(parts[at]), "/".join(parts[at + 1 :])
+    for name in _names(around) if is_chosen else parts[at:]:
+        if is_chosen and not _could_match(parts[at], name):
+            continue
+        if at + 1 >= len(parts):
+            yield before + name
+        elif os.path.isdir(below := f"{around}{name}/"):  # noqa: PTH112
+            yield from (f"{before}{name}/{each}" for each in _matches(rest, below))
+
+
+def _is_pattern(part: str) -> bool:
+    return not _GLOB.isdisjoint(part)
 
 
 def _names(folder: str) -> Sequence[str]:
