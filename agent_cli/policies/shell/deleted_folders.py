@@ -133,6 +133,30 @@ def _unknown_tails(search: Reading) -> Iterator[Reading]:
             yield from (words[at:], (*words[at:], None))
 
 
+def with_whole_paths(
+    readings: Sequence[Reading], root: PurePath, opened: Sequence[PurePath]
+) -> Iterator[Reading]:
+    """Yield *readings*, and in those that delete whole paths for `../x` where that is in *opened*.
+
+    As they are if one enters a folder: a path then begins elsewhere.
+    """
+    named = [(base_name(words[0] or ""), words) for words in readings if words]
+    is_here = not any(any(entered(name, words[1:])) for name, words in named)
+    for name, words in named:
+        for_whole = is_here and name in DELETERS
+        yield tuple(_whole(each, root, opened) for each in words) if for_whole else words
+
+
+def _whole(path: str | None, root: PurePath, opened: Sequence[PurePath]) -> str | None:
+    behind = dropwhile(lambda part: part == "..", (path or "").split("/"))
+    if (
+        not path or not path.startswith("../") or ".." in behind
+    ):  # behind a link, it leads elsewhere
+        return path
+    whole = os.path.normpath(root / path) + ("/" if path.endswith("/") else "")
+    return whole if _folder_of(whole, opened) else path
+
+
 def without_others(words: Reading, folder: PurePath, opened: Sequence[PurePath]) -> Reading:
     """Return the command *words* without what it deletes elsewhere than in *folder*.
 

@@ -15,7 +15,12 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from agent_cli.policies.shell.data_losses import DELETES_DATA, deletes_data
-from agent_cli.policies.shell.deleted_folders import FINDS, brings_paths, without_others
+from agent_cli.policies.shell.deleted_folders import (
+    FINDS,
+    brings_paths,
+    with_whole_paths,
+    without_others,
+)
 from agent_cli.policies.shell.destructive import destructions, written_losses
 from agent_cli.policies.shell.effects import effects
 from agent_cli.policies.shell.fed_scripts import fed_commands
@@ -114,20 +119,22 @@ def judge(script: str, rules: CommandRules, reach: Reach) -> Judgement:
 
 def losses_of(script: str, seen: Sequence[Reading], reach: Reach) -> list[str]:
     """Return descriptions of what *script*, whose readings are *seen*, cannot take back."""
-    found = _losses(script, seen, reach.root)
-    if not found:
-        return found
     # A folder of the workspace in /tmp lies in the sandbox's, too.
     is_own = reach.has_own_temporary and not any(
         each.is_relative_to("/tmp") for each in (reach.root, *reach.extra_dirs)
     )
-    if reach.extra_dirs and _keeps_to_folders(
-        script, seen, replace(reach, has_own_temporary=is_own)
-    ):
-        return []
+    reach = replace(reach, has_own_temporary=is_own)
+    if not (found := _losses_in_folders(script, seen, reach)):
+        return found
     known = with_known_words(script, own_temporary=is_own)
-    each_loss = (_losses(each, [*readings(each)], reach.root) for each in known)
+    each_loss = (_losses_in_folders(each, [*readings(each)], reach) for each in known)
     return [*dict.fromkeys(chain.from_iterable(each_loss))] if known else found
+
+
+def _losses_in_folders(script: str, seen: Sequence[Reading], reach: Reach) -> list[str]:
+    found = _losses(script, seen, reach.root)
+    is_kept = found and reach.extra_dirs and _keeps_to_folders(script, seen, reach)
+    return [] if is_kept else found
 
 
 def _keeps_to_folders(script: str, seen: Sequence[Reading], reach: Reach) -> bool:
@@ -149,6 +156,7 @@ def _keeps_to_folders(script: str, seen: Sequence[Reading], reach: Reach) -> boo
     if UNSEEN in seen or brings_paths(commands):
         return False
     opened = [each for each in reach.extra_dirs if not any(each in it.parents for it in folders)]
+    commands = [*with_whole_paths(commands, reach.root, opened)]
     started: set[Reading] = set()
     for folder in (*opened, reach.root):
         own = [*filter(None, (without_others(each, folder, opened) for each in commands))]

@@ -106,6 +106,8 @@ def test_folder_in_an_added_directory_may_be_deleted(linked: Path) -> None:
         "cd ../added && rm -rf build; make 2>&1",
         *(f"rm -rf build {added}/build", f"rm -rf {added}/build -- dist; rm -f {added}/x x.log"),
         *(f"find {added} -name '*.pyc' -delete", f"find {added}/sub -name x | wc -l"),
+        *("rm -rf ../added/build dist", "rm -rf ../added/sub/", "find ../added -name x -delete"),
+        *(f"for d in a b; do rm -rf {added}/$d; done", f"D={added}; rm -rf $D/x x"),
         f"find {added} -name __pycache__ -exec rm -rf {{}} +; find . -name x -exec rm -rf {{}} +",
         f"python -c \"shutil.rmtree('{added}/build'); shutil.rmtree('build')\"",
     ]
@@ -128,7 +130,9 @@ def test_folder_in_an_added_directory_may_be_deleted(linked: Path) -> None:
         f"find {added} -name x -exec rm -rf {{}} /etc \\;",
         f"find / -name x -exec rm -rf {{}} +; find {added} -name x -exec rm -rf {{}} +",
         f"find {added} -name x -exec rm -rf {{}} +; find / -name x -exec rm -rf {{}} +",
-        f"rm -f {added}/x ~/.bashrc",
+        *(f"rm -f {added}/x ~/.bashrc", "rm -rf ../added", "rm -rf ../added/../workspace"),
+        *("rm -rf ../added/away/../x", "rm -rf ../added/away/etc", "rm -rf ../other/x"),
+        *("cd src; rm -rf ../added/x", "env -C src rm -rf ../added/x", "rm -rf ../added/.git"),
     ]
 
     found = [each for each in (*inside, *asking) if asks(each, linked, added)]

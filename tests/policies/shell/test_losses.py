@@ -575,6 +575,7 @@ _REPEATED = (
         "{mv a b; }rm -rf b/c",
         "{truncate -s 1 a;}",
     ),
+    *("rm -rf {../}x", "cat {./../}x", "ls {*/../}x", "git checkout {$a }", "rm {a }!(b)"),
     *("xargs bash -c '{fd x }'", "bash -c '{echo x; }'", "echo {{a,b} }", "psql -c '{/* a }'"),
 )
 
