@@ -313,7 +313,7 @@ def _decoded(texts: Sequence[str]) -> Iterator[str]:
 
 def _files_run(script: str, seen: Sequence[Reading]) -> Iterator[tuple[str, bool]]:
     """Yield each text that *script* writes to a file that it runs, and whether it is no shell's."""
-    run = paths_run(seen) if _WRITES.search(script) else {}
+    run = paths_run(seen) if _WRITES.search(script) else dict[str, bool]()
     codes = {path.rpartition("/")[2]: is_code for path, is_code in run.items()}
     # From the end on: a file may be made of one that was written before.
     for node in reversed([*descendants(syntax_tree(script))] if run else ()):
