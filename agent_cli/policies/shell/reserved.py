@@ -193,15 +193,19 @@ class _Script:
 
     def _has_reserved_text(self, words: Reading) -> bool:
         """Return whether a word of a command is code or a script that is reserved."""
-        texts = code_of(words) if starts_code(words) else _texts(words, printed=self._runs_text)
-        return any(self._is_reserved_text(text, words) for text in texts)
+        texts = [
+            *(code_of(words) if starts_code(words) else _texts(words, printed=self._runs_text))
+        ]
+        # Once for all texts: a command may have thousands of words.
+        has_shell = bool(texts) and any(word and base_name(word) in SHELLS for word in words)
+        return any(self._is_reserved_text(text, words, has_shell=has_shell) for text in texts)
 
-    def _is_reserved_text(self, text: str, words: Reading) -> bool:
+    def _is_reserved_text(self, text: str, words: Reading, *, has_shell: bool) -> bool:
         if _SED.fullmatch(base_name(words[0] or "")):
             return sed_leaves(text, self._reach, self._inner)
         if starts_code(words):
             return code_leaves(text, self._reach, self._inner)
-        if any(word and base_name(word) in SHELLS for word in words):
+        if has_shell:
             return self._inner(text)
         # `exec=COMMAND`, and an alias of git: `alias.x=!COMMAND`.
         scripts = (text, *(piece.lstrip("!") for piece in _INSIDE_WORD.split(text)[1:]))
