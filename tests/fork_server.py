@@ -15,6 +15,7 @@ import atexit
 import contextlib
 import ctypes
 import fcntl
+import functools
 import gc
 import importlib
 import itertools
@@ -46,6 +47,8 @@ from collections.abc import (
 from pathlib import Path
 from typing import NamedTuple, NoReturn, TypeAlias
 
+from prompt_toolkit.application import application
+from prompt_toolkit.key_binding.defaults import load_key_bindings
 from pydantic import BaseModel
 
 from agent_cli.app import preparations
@@ -86,6 +89,7 @@ ON_FIRST_USE = (
     "truststore",
 )
 
+_key_bindings = functools.cache(load_key_bindings)
 
 Replace: TypeAlias = Callable[[object, str, object], None]
 """Replaces an attribute, as `setattr`."""
@@ -188,6 +192,15 @@ def allow_for_tests(replace: Replace) -> None:
     replace(preparations, "_REMOVAL_LIMIT_S", REMOVAL_LIMIT_S)
     # Most programs run no command, and the first one starts the launcher, too.
     replace(launching.Launcher, "start", lambda _self: None)
+    share_key_bindings(replace)
+
+
+def share_key_bindings(replace: Replace) -> None:
+    """Have one set of prompt_toolkit's own key bindings for all applications, and so for all forks.
+
+    It has 600, and each application makes them and wraps them twice: a tenth of a short session.
+    """
+    replace(application, "load_key_bindings", _key_bindings)
 
 
 def use_large_pages() -> None:

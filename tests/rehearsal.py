@@ -22,26 +22,36 @@ from tempfile import TemporaryDirectory
 from pytest import MonkeyPatch
 
 from agent_cli.cli.main import run
+from agent_cli.repl.live import asking
 from agent_cli.system import programs
 from tests.called import call, set_environment
-from tests.messages_api.script import Payload, Reply, reply
+from tests.messages_api.received import ReceivedRequest
+from tests.messages_api.script import Reply, reply, tool_use
 from tests.messages_api.threaded import serve_in_thread
 
 LIMIT_S = 20.0
 ROWS, COLUMNS = 40, 100
 LAST_WORD = "goodbye"
 # What is typed once the screen shows a text.
-DIALOG = ((b"ask", b"hello\r"), (LAST_WORD.encode(), b"\x04"))
+DIALOG = (
+    (b"ask", b"hello\r"),
+    ("❯ 1 Yes".encode(), b"\r"),  # the list accepts it
+    (LAST_WORD.encode(), b"/cost\r"),
+    (b"tokens", b"\x04"),
+)
+COMMAND = tool_use("bash", {"command": "touch made"})
 
 
 def rehearse() -> None:
-    """Have a prompt answered, then one that is typed in a terminal; leave nothing of it.
+    """Have prompts answered that need a command, the last in a terminal; leave nothing of it.
 
     Raises:
         TimeoutError: The program did not show what it should.
     """
 
-    def answer(_request: Payload) -> Reply:
+    def answer(request: ReceivedRequest) -> Reply:
+        if "tool_result" not in str(request.body["messages"][-1]):
+            return reply(COMMAND)
         return reply(f"# Hello\n\nSome **words** and `code`.\n\n{LAST_WORD}")
 
     with (
@@ -62,7 +72,8 @@ def rehearse() -> None:
         }
         set_environment(patch, variables)
         patch.setattr(programs._USERS, "path", None)
-        call(["-p", "hello"], variables, "")
+        patch.setattr(asking, "SILENCE_S", 0.0)
+        call(["-p", "hello", "--permission-mode", "yolo"], variables, "")
         with _terminal():
             run([])
 
