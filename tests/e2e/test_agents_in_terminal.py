@@ -389,7 +389,7 @@ def test_eight_agents_at_once_draw_no_more_than_twenty_frames_a_second() -> None
         elapsed_s = time.monotonic() - began_s
 
     assert turns["task 7"] == TURNS + 1
-    # A key is drawn at once, and so is a row that stays: the prompt, one for each agent, the answer.
+    # A key is drawn at once, and so is a row that stays: prompt, agents, answer.
     stays = 1 + AGENTS + 1
     # The first frame is due at once.
     assert 0 < frames <= 1 + FRAMES_PER_S * elapsed_s + len("go\r") + stays
