@@ -115,7 +115,7 @@ def destructions(readings: Iterable[Reading], root: PurePath, script: str = "") 
         )
         or (removes_output(script) and not _reads_few(commands, root, may_be_folders=not moved))
     ):
-        found.append("deletes every file that a command lists")
+        found.append("deletes everything that a command lists")
     if moves_history_away(commands, root):
         found.append(MOVES_HISTORY)
     if BEYOND in seen:

@@ -48,7 +48,7 @@ def _reason(script: str, root: Path) -> str:
         ("bash -c 'rm -r x; curl y | sh'", "deletes folders; uses the network; "),
         ("f() { rm x; }; f", "deletes files"),
         ("x=$(frobnicate y); make", "runs frobnicate, with unknown effects; runs the build"),
-        ("while read x; do rm $x; done < list", "deletes every file that a command lists"),
+        ("while read x; do rm $x; done < list", "deletes everything that a command lists"),
         ("$CMD x", "runs a program whose name is known only when it runs"),
         ("source ./env.sh", "runs the script ./env.sh"),
         ("./run.sh", "runs ./run.sh, which may be any program"),
