@@ -33,7 +33,6 @@ from agent_cli.policies.shell.searches import (
     EVERY_FILE,
     EVERY_NAME,
     REMOVERS,
-    fd_removes_all,
     feeds_xargs,
     is_narrow,
     listed_removals,
@@ -41,6 +40,7 @@ from agent_cli.policies.shell.searches import (
     lists_some,
     lost_by_find,
     removals,
+    removes,
     removes_each,
     removes_output,
 )
@@ -77,6 +77,15 @@ _TRIES_ONLY = late_pattern(r"-[^-eBfMT]*n.*|--dry-run")
 # It changes the folder of `cd x`, or of git.
 _MOVES = late_pattern(r"cdpath|git_work_tree|core\.worktree")  # of the casefolded script
 _FORCES_TREES = late_pattern(r"-(?=\w*[rR])(?=\w*f)[dfiIrRv]+")  # not -framerate
+# The options of `fd` that run a command, that have a value, and that choose files by name.
+_FD_FLAGS = "-[HIuasigFlLpq0-9]*"
+_FD_RUNS = late_pattern(rf"{_FD_FLAGS}[xX](.*)|--exec(?:-batch)?(?:=(.*))?")
+_FD_VALUE = late_pattern(
+    r"-[tdEcjSoC]|--(?:type|exclude|max-\w+|min-\w+|exact-depth|size|owner|color|changed-\w+|newer"
+    r"|older|change-\w+-than|base-directory|search-path|path-separator|threads|ignore-file)"
+)
+_FD_NAMES = late_pattern(rf"{_FD_FLAGS}e.*|--extension.*")
+_FD_ALL = late_pattern(r"[.^$*]*|\.\*")
 
 
 def destructions(readings: Iterable[Reading], root: PurePath, script: str = "") -> list[str]:
@@ -98,7 +107,7 @@ def destructions(readings: Iterable[Reading], root: PurePath, script: str = "") 
     found = [
         _removal(name, words, root, moved=moved, by_link=by_link, is_here=is_here)
         if name in _REMOVES_NAMED or name in REMOVES_TREES
-        else _destruction(name, words, root, moved=moved)
+        else _destruction(name, words, root, moved=moved, by_link=by_link)
         for name, words in commands
     ]
     reads = any(name == "read" for name, _ in commands)
@@ -180,16 +189,34 @@ def written_losses(script: str) -> list[str]:
         found += [
             f"{words[at]} {EVERY_FILE}"
             for at in begins[:_SEARCHES_MAX]
-            if fd_removes_all(words[at + 1 :])
+            if _fd_removes_all(words[at + 1 :])
         ]
         found += [TOO_LONG] if len(begins) > _SEARCHES_MAX else []
     return list(dict.fromkeys(found))
 
 
-def _destruction(name: str, arguments: Reading, root: PurePath, *, moved: bool) -> str | None:
+def _fd_removes_all(words: Sequence[str]) -> bool:
+    """Return whether `fd` with *words* deletes its matches, and matches every file."""
+    words = [word.strip("\"'") for word in words]
+    runs = ((at, found) for at, word in enumerate(words) if (found := _FD_RUNS.fullmatch(word)))
+    at, found = next(runs, (0, None))
+    if found is None or not removes([*filter(None, found.groups()), *words[at + 1 :]]):
+        return False
+    own = words[:at]
+    names = (
+        word
+        for before, word in zip(("", *own), own, strict=False)
+        if not word.startswith("-") and not _FD_VALUE.fullmatch(before)
+    )
+    return not any(map(_FD_NAMES.fullmatch, own)) and bool(_FD_ALL.fullmatch(next(names, "")))
+
+
+def _destruction(
+    name: str, arguments: Reading, root: PurePath, *, moved: bool, by_link: bool
+) -> str | None:
     words = [word for word in arguments if word is not None]
     if name in FINDS:
-        return lost_by_find(arguments, root, moved=moved)
+        return lost_by_find(arguments, root, moved=moved, by_link=by_link)
     if lists_and_deletes(name, words):
         return EVERY_FILE
     if name in _CHANGES:

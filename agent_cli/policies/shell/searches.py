@@ -1,4 +1,4 @@
-"""What `find` and `fd` would delete.
+"""What `find`, and lists of names, would delete.
 
 Their tests choose files by name, or they take every file of a folder. Knows no other program.
 """
@@ -10,7 +10,13 @@ from itertools import islice
 from pathlib import PurePath
 from typing import Final
 
-from agent_cli.policies.shell.deleted_folders import FINDS, REMOVES_TREES, is_vital, names_folder
+from agent_cli.policies.shell.deleted_folders import (
+    FINDS,
+    REMOVES_TREES,
+    is_foreign_file,
+    is_vital,
+    names_folder,
+)
 from agent_cli.policies.shell.readings import Reading
 from agent_cli.policies.shell.starters import (
     FIND_STARTS,
@@ -91,30 +97,41 @@ _LISTS_OTHERS: Final = late_pattern(r"-(?:f?printf|fprint0?|f?ls|exec\w*|ok\w*|f
 _NUL: Final = frozenset({"-0", "--null", "-0r", "-r0"})
 _ENDS: Final = frozenset({";", "\\;", "+"})
 _NESTED_MAX: Final = 50
+_COMMAND_WORDS_MAX: Final = 1_000
 _EITHER: Final = frozenset({True, False})
 
-# The options of `fd` that run a command, that have a value, and that choose files by name.
-_FD_FLAGS: Final = "-[HIuasigFlLpq0-9]*"
-_FD_RUNS: Final = late_pattern(rf"{_FD_FLAGS}[xX](.*)|--exec(?:-batch)?(?:=(.*))?")
-_FD_VALUE: Final = late_pattern(
-    r"-[tdEcjSoC]|--(?:type|exclude|max-\w+|min-\w+|exact-depth|size|owner|color|changed-\w+|newer"
-    r"|older|change-\w+-than|base-directory|search-path|path-separator|threads|ignore-file)"
-)
-_FD_NAMES: Final = late_pattern(rf"{_FD_FLAGS}e.*|--extension.*")
-_FD_ALL: Final = late_pattern(r"[.^$*]*|\.\*")
 
-
-def lost_by_find(arguments: Reading, root: PurePath, *, moved: bool) -> str | None:
+def lost_by_find(
+    arguments: Reading, root: PurePath, *, moved: bool, by_link: bool = False
+) -> str | None:
     """Return why `find` with *arguments* deletes too much; *moved* if the folder is uncertain.
 
-    Mostly it is `find . -name '*.pyc' -delete`, which only deletes files of harmless names. In
-    folders that it names, it deletes no more than `rm -r` of them.
+    Mostly it deletes files of harmless names, `find . -name '*.pyc' -delete`; in folders that it
+    names, no more than `rm -r` of them. *by_link*, something may be deleted outside *root*.
     """
-    if "-delete" in arguments and (None in arguments or not _stays_inside(arguments, root)):
+    is_unclear = None in arguments or not _stays_inside(arguments, root)
+    is_out = by_link or _leaves(arguments, root)
+    if ("-delete" in arguments and (is_unclear or is_out)) or (
+        is_out and _starts_remover(arguments)
+    ):
         return "deletes files in folders that are unclear or outside the workspace"
     if is_narrow(arguments) or (not moved and _names_folders(arguments, root)):
         return None
     return EVERY_FILE
+
+
+def _starts_remover(arguments: Reading) -> bool:
+    """Return whether `find` with *arguments* starts a command that deletes."""
+    starts = (at + 1 for at, word in enumerate(arguments) if word in FIND_STARTS)
+    return any(removes(arguments[at : at + _COMMAND_WORDS_MAX]) for at in starts)
+
+
+def _leaves(arguments: Reading, root: PurePath) -> bool:
+    """Return whether `find` with *arguments* follows links, or surely searches outside *root*."""
+    folders, _ = _split(arguments)
+    return not _FOLLOWS.isdisjoint(arguments) or any(
+        each and is_foreign_file(each, root, is_here=False) for each in folders
+    )
 
 
 def removals(command: Reading, root: PurePath) -> Iterator[tuple[Reading, Reading]]:
@@ -257,8 +274,10 @@ def _split(arguments: Reading) -> tuple[Reading, Reading]:
 
 
 def _stays_inside(arguments: Reading, root: PurePath) -> bool:
+    """Return whether `find` searches nothing but *root* and folders in it, and follows no links."""
     folders, _ = _split(arguments)
-    return not any(is_vital(each, root) and not _is_here(each, root) for each in folders)
+    is_vital_one = (is_vital(each, root) and not _is_here(each, root) for each in folders)
+    return _FOLLOWS.isdisjoint(arguments) and not any(is_vital_one)
 
 
 def _is_here(folder: str | None, root: PurePath) -> bool:
@@ -266,10 +285,7 @@ def _is_here(folder: str | None, root: PurePath) -> bool:
 
 
 def _names_folders(arguments: Reading, root: PurePath) -> bool:
-    """Return whether `find` with *arguments* searches only folders that it names.
-
-    One that follows links, which `rm -r` does not, also searches where they lead.
-    """
+    """Return whether `find` with *arguments* searches only folders in *root* that it names."""
     folders, _ = _split(arguments)
     is_known = bool(folders) and _FOLLOWS.isdisjoint(arguments)
     return is_known and not any(is_vital(each, root) for each in folders)
@@ -382,19 +398,3 @@ class _Search:
             names_git = any(fnmatch(".git", part) for part in parts)
         # Some patterns that count as every name leave a few out.
         return _EITHER if is_every else frozenset({self._of_git and names_git})
-
-
-def fd_removes_all(words: Sequence[str]) -> bool:
-    """Return whether `fd` with *words* deletes its matches, and matches every file."""
-    words = [word.strip("\"'") for word in words]
-    runs = ((at, found) for at, word in enumerate(words) if (found := _FD_RUNS.fullmatch(word)))
-    at, found = next(runs, (0, None))
-    if found is None or not removes([*filter(None, found.groups()), *words[at + 1 :]]):
-        return False
-    own = words[:at]
-    names = (
-        word
-        for before, word in zip(("", *own), own, strict=False)
-        if not word.startswith("-") and not _FD_VALUE.fullmatch(before)
-    )
-    return not any(map(_FD_NAMES.fullmatch, own)) and bool(_FD_ALL.fullmatch(next(names, "")))
