@@ -5,6 +5,7 @@ By the text, and by the links of the workspace as they are before the script.
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import chain, dropwhile, islice, pairwise, product, takewhile
@@ -42,6 +43,7 @@ _OPTION_OF_FOLDER: Mapping[str, re.Pattern[str]] = MappingProxyType(
     }
 )
 _CHANGE_FOLDER: Final = frozenset({"cd", "pushd"})
+_MOVES: Final = _CHANGE_FOLDER | {"popd"}
 # A path from the root may be another one there.
 _OTHER_ROOT: Final = frozenset({"chroot", "nsenter", "bwrap"})
 DELETERS: Final = frozenset({"rm"}) | REMOVES_TREES | FINDS
@@ -134,16 +136,21 @@ def _unknown_tails(search: Reading) -> Iterator[Reading]:
 
 
 def with_whole_paths(
-    readings: Sequence[Reading], root: PurePath, opened: Sequence[PurePath]
+    readings: Sequence[Reading],
+    written: Sequence[Reading],
+    root: PurePath,
+    opened: Sequence[PurePath],
 ) -> Iterator[Reading]:
     """Yield *readings*, and in those that delete whole paths for `../x` where that is in *opened*.
 
-    As they are if one enters a folder: a path then begins elsewhere.
+    Only in commands *written* in the script itself, which changes no folder: what another program
+    starts may run elsewhere.
     """
     named = [(base_name(words[0] or ""), words) for words in readings if words]
-    is_here = not any(any(entered(name, words[1:])) for name, words in named)
+    is_here = not any(name in _MOVES or any(entered(name, words[1:])) for name, words in named)
+    times, in_script = Counter(readings), Counter(written)
     for name, words in named:
-        for_whole = is_here and name in DELETERS
+        for_whole = is_here and name in DELETERS and times[words] <= in_script[words]
         yield tuple(_whole(each, root, opened) for each in words) if for_whole else words
 
 

@@ -29,7 +29,7 @@ from agent_cli.policies.shell.losses import lost_by_unknown_program
 from agent_cli.policies.shell.plain import Part, SimpleCommand, Unknown, parse
 from agent_cli.policies.shell.reach import Objection, Reach
 from agent_cli.policies.shell.read_only import UNCERTAIN_FOLDER, objections
-from agent_cli.policies.shell.readings import UNSEEN, Reading, readings, seen_commands
+from agent_cli.policies.shell.readings import UNSEEN, Reading, all_commands, readings, seen_commands
 from agent_cli.policies.shell.rules import CommandRule, allowing, strongest
 from agent_cli.policies.shell.searches import removals
 from agent_cli.policies.shell.starters import base_name, started_at
@@ -156,7 +156,7 @@ def _keeps_to_folders(script: str, seen: Sequence[Reading], reach: Reach) -> boo
     if UNSEEN in seen or brings_paths(commands):
         return False
     opened = [each for each in reach.extra_dirs if not any(each in it.parents for it in folders)]
-    commands = [*with_whole_paths(commands, reach.root, opened)]
+    commands = [*with_whole_paths(commands, all_commands(script), reach.root, opened)]
     started: set[Reading] = set()
     for folder in (*opened, reach.root):
         own = [*filter(None, (without_others(each, folder, opened) for each in commands))]

@@ -130,6 +130,7 @@ def test_folder_in_an_added_directory_may_be_deleted(linked: Path) -> None:
         f"find {added} -name x -exec rm -rf {{}} /etc \\;",
         f"find / -name x -exec rm -rf {{}} +; find {added} -name x -exec rm -rf {{}} +",
         f"find {added} -name x -exec rm -rf {{}} +; find / -name x -exec rm -rf {{}} +",
+        *(f"find -L {added} -name x -delete", "find ../added/away/ -name x -delete"),
         *(f"rm -f {added}/x ~/.bashrc", "rm -rf ../added", "rm -rf ../added/../workspace"),
         *("rm -rf ../added/away/../x", "rm -rf ../added/away/etc", "rm -rf ../other/x"),
         *("cd src; rm -rf ../added/x", "env -C src rm -rf ../added/x", "rm -rf ../added/.git"),
@@ -149,6 +150,7 @@ def test_folder_in_an_added_directory_may_be_deleted(linked: Path) -> None:
             (f"find {ROOT.parent} -name x -delete", True),
         ),
         (f"find {ROOT} -name __pycache__ -exec rm -rf {{}} +", False),
+        *(("find $x -name '*.o' -exec rm {} +", False), ("find ~ -name a -exec wc {} +", False)),
     ],
 )
 def test_find_in_the_workspace_by_its_whole_path_is_judged_as_here(
@@ -156,6 +158,25 @@ def test_find_in_the_workspace_by_its_whole_path_is_judged_as_here(
 ) -> None:
     """Models name folders by whole paths."""
     assert asks(script) is is_asked
+
+
+@each_row(
+    "script",
+    [
+        *('cd "$x"; rm -rf ../added/x', "cd && rm -rf ../added/x", "popd; rm -rf ../added/x"),
+        *('f() { cd "$1"; }; f src; rm -rf ../added/x', 'cd "$x"; find ../added -name x -delete'),
+        *("pnpm -C src exec rm -rf ../added/x", "uv run --directory src rm -rf ../added/x"),
+        *("docker run x rm -rf ../added/x", "ssh host 'rm -rf ../added/x'"),
+        *("git submodule foreach 'rm -rf ../added/x'", "su - -c 'rm -rf ../added/x'"),
+        "rm -rf ../added/x && pnpm -r exec rm -rf ../added/x",
+        "python -c \"os.chdir('src'); shutil.rmtree('../added/x')\"",
+    ],
+)
+def test_folder_beside_the_workspace_asks_where_another_one_may_be_meant(
+    script: str, linked: Path
+) -> None:
+    """A `../x` leads elsewhere in another folder, and what programs start may run in one."""
+    assert asks(script, linked, linked.parent / "added")
 
 
 def test_workspace_in_an_added_directory_may_not_be_deleted(linked: Path) -> None:
