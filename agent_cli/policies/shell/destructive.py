@@ -76,6 +76,10 @@ _UNREADABLE = late_pattern(r"[0-3]?[0-7]{0,2}|0[0-3][0-7]{2}|[ugoa]*-[wx]*r[wx]*
 _TRIES_ONLY = late_pattern(r"-[^-eBfMT]*n.*|--dry-run")
 # It changes the folder of `cd x`, or of git.
 _MOVES = late_pattern(r"cdpath|git_work_tree|core\.worktree")  # of the casefolded script
+# What follows runs in that folder.
+_ENTERS = late_pattern(
+    r"\s*cd\s+([\"']?)((?:/|~|\.\./?)[\w./@+~-]*)\1\s*&&.*", re.DOTALL | re.ASCII
+)
 _FORCES_TREES = late_pattern(r"-(?=\w*[rR])(?=\w*f)[dfiIrRv]+")  # not -framerate
 # The options of `fd` that run a command, that have a value, and that choose files by name.
 _FD_FLAGS = "-[HIuasigFlLpq0-9]*"
@@ -96,7 +100,7 @@ def destructions(readings: Iterable[Reading], root: PurePath, script: str = "") 
         seen.remove(made)
     commands = [*dict.fromkeys(_named(seen))]
     by_link = leads_out(commands, root)
-    is_here = not any(any(entered(*each)) for each in commands)
+    folder = _folder_entered(script, commands, root)
     moved = by_link or bool(_MOVES.search(script.casefold())) or is_elsewhere(commands, root)
     if not moved:
         searches = (("find", *words) for name, words in commands if name in FINDS)
@@ -105,9 +109,9 @@ def destructions(readings: Iterable[Reading], root: PurePath, script: str = "") 
         seen = [chosen.get(each, each) for each in seen]
         commands = [*dict.fromkeys(_named(seen))]
     found = [
-        _removal(name, words, root, moved=moved, by_link=by_link, is_here=is_here)
+        _removal(name, words, root, moved=moved, by_link=by_link, folder=folder)
         if name in _REMOVES_NAMED or name in REMOVES_TREES
-        else _destruction(name, words, root, moved=moved, by_link=by_link)
+        else _destruction(name, words, root, moved=moved, by_link=by_link or bool(folder))
         for name, words in commands
     ]
     reads = any(name == "read" for name, _ in commands)
@@ -130,6 +134,17 @@ def destructions(readings: Iterable[Reading], root: PurePath, script: str = "") 
     if BEYOND in seen:
         found.append(TOO_LONG)
     return list(filter(None, dict.fromkeys(found)))
+
+
+def _folder_entered(
+    script: str, commands: Iterable[tuple[str, Reading]], root: PurePath
+) -> str | None:
+    """Return the folder outside *root* in which *script* runs; "" for *root*, None if unclear."""
+    moves = [each for each in commands if each[0] == "popd" or [*entered(*each)]]
+    found = _ENTERS.fullmatch(script) if len(moves) == 1 else None
+    if found and is_foreign_file(found[2], root, is_here=True):
+        return f"{found[2]}/"
+    return None if moves else ""
 
 
 def _named(seen: Iterable[Reading]) -> Iterator[tuple[str, Reading]]:
@@ -241,12 +256,12 @@ def _destruction(
 
 
 def _removal(
-    name: str, arguments: Reading, root: PurePath, *, moved: bool, by_link: bool, is_here: bool
+    name: str, arguments: Reading, root: PurePath, *, moved: bool, by_link: bool, folder: str | None
 ) -> str | None:
     """Return why `rm` or its like, *name*, with *arguments* is dangerous.
 
     With *moved*, the folder is uncertain, which an absolute path does not depend on; *by_link*,
-    a path may lead elsewhere than its text says. Not *is_here*, the script enters a folder.
+    a path may lead elsewhere than its text says. A relative one begins in *folder*, if known.
     """
     end = options_end(arguments)
     options = [word for word in arguments[:end] if word and word.startswith("-")]
@@ -265,8 +280,10 @@ def _removal(
         for each in named
     ):
         return "deletes folders that are unclear or outside the workspace"
-    foreign = (each and is_foreign_file(each, root, is_here=is_here) for each in named)
-    return _FOREIGN_FILE if any(foreign) else None
+    paths = (each if each[0] in "/~" else f"{folder or ''}{each}" for each in filter(None, named))
+    is_here = folder is not None
+    is_foreign = any(is_foreign_file(each, root, is_here=is_here) for each in paths)
+    return _FOREIGN_FILE if is_foreign else None
 
 
 def _chmod(words: Sequence[str]) -> str | None:

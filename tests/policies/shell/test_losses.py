@@ -1297,6 +1297,11 @@ def test_setting_a_command_of_git_that_loses_something_asks(script: str, *, expe
         *(("rm ../x", True), ("rm ./a/../../x", True), ("rm src/../a", False)),
         *(("cd build && rm ../x.o", False), ("env -C build rm ../x", False), ("rm $x/../y", False)),
         *(("rm /var/folders/a/b", False), ("rm /private/tmp/a", False)),
+        *(("cd /etc && rm hosts", True), ("cd ~ && unlink x", True), ("cd '..' && rm x", True)),
+        *(("cd /tmp && rm x", False), ("cd .. && rm nowhere/x", False), ("cd /a && rm $x", False)),
+        *(("cd /srv && ls && cd - && rm x", False), ("(cd /srv && ls) && rm x", False)),
+        *(("cd /srv && find . -name x -delete", True), ('cd "$d" && rm ../x', False)),
+        *(("cd /tmp && find . -name x -delete", False), ("cd /nowhere/a && rm ../x", False)),
     ],
 )
 def test_deleting_a_file_of_the_home_or_the_system_asks(script: str, *, expected: bool) -> None:
