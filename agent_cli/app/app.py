@@ -230,7 +230,7 @@ class App:
 
     def _model_of(self, name: str) -> Model:
         model = self._bench.calls.named(name)
-        if is_listed(model) and len(model.id.split()) > 1:
+        if is_listed(model) and model.id.split() != [model.id]:
             known = ", ".join(self._settings.models)
             raise UsageError(f"no model is called {one_line(name)}: name one, such as {known}")
         return model

@@ -85,11 +85,13 @@ def test_two_names_are_no_model() -> None:
     with serve_in_thread(reply("A")) as api:
         typed = agent_cli(script="/model claude-opus-5-5 high\nhello\n", api=api)
         flagged = agent_cli("-p", "hello", "--model", "high low", api=api)
+        padded = agent_cli("-p", "hello", "--model", " high", api=api)
         models = [request.body["model"] for request in api.requests]
 
     assert "no model is called claude-opus-5-5 high: name one," in typed.stderr
     assert models == ["claude-sonnet-5-5"]
     assert (flagged.code, flagged.stdout) == (2, "")
+    assert (padded.code, padded.stdout) == (2, "")
 
 
 def test_context_and_permissions_commands_show_what_is_in_effect() -> None:
