@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from agent_cli.repl.dialogue import Choice, chosen, is_slip, not_an_answer
+from agent_cli.repl.dialogue import ASIDE, Choice, chosen, is_slip, not_an_answer
 from agent_cli.repl.live.paint import MARGIN, MARK, fitting, row_width, shortened
 
 # Hints end at the first of these that leaves room for them.
@@ -136,7 +136,9 @@ class Choices:
 
     def is_attempt(self, text: str) -> bool:
         """Return whether *text* was only typed to answer: it is no message, if it is not taken."""
-        return not self.has_message and bool(chosen(text, self.all) or is_slip(text))
+        if self.has_message or text.startswith(ASIDE):
+            return False
+        return bool(chosen(text, self.all) or is_slip(text))
 
     def rows(self, columns: int, rows_max: int) -> list[AnswerRow]:
         """Return rows of at most *columns* cells.

@@ -401,7 +401,7 @@ async def test_typed_answer_is_gone_once_another_one_was_picked_by_arrow(
         await it.until(lambda: it.rows[-1] == "you>")
 
 
-@each_row("typed", ["y", "7", "no, because"])
+@each_row("typed", ["y", "7", "no, because", "/btw why"])
 async def test_short_answer_is_gone_once_its_question_was_stopped(
     typed: str, tmp_path: Path
 ) -> None:
