@@ -85,7 +85,6 @@ class StdioProcess:
     _waiting: set[RequestId] = field(default_factory=set[RequestId], init=False)
     _code: int | None = field(default=None, init=False)
     _is_silent: bool = field(default=False, init=False)
-    _is_deaf: bool = field(default=False, init=False)
     _is_idle: bool = field(default=False, init=False)
     _reads_done: int = field(default=0, init=False)
 
@@ -216,19 +215,19 @@ class StdioProcess:
                     process.stdin.write(_line(item) + b"\n")
                     await process.stdin.drain()
         except OSError:
-            self._is_deaf = True
+            pass  # it has ended, which `_watch` notices: its supervisor holds the input open
         finally:
             written.set()
 
     async def _watch(
         self, process: asyncio.subprocess.Process, to_us: MemoryObjectSendStream[Item]
     ) -> None:
-        """End the stream when the process has ended, or reads no more, and its output is read.
+        """End the stream when the process has ended and its output is read.
 
         Waiting requests learn so that no answer will come, even if a child of the server holds the
         output open.
         """
-        while process.returncode is None and not self._is_deaf:  # noqa: ASYNC110 - `_ended_within`
+        while process.returncode is None:  # noqa: ASYNC110 - see `_ended_within`
             await anyio.sleep(_LOOK_S)
         reads_seen = -1
         with anyio.move_on_after(_REST_S):
