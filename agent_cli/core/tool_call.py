@@ -108,6 +108,7 @@ class ToolCallRun:
         call, turn, call_id = self._call, self._turn, self._call.tool_call_id
         # A tool without a slot waits for others, such as agents, which may change something.
         only_reads = tool.takes_slot and not (tool.changes or tool.asks_person)
+        only_reads = only_reads and not tool.doubt(params)
         turn.conversation.start_call(call_id, asks_person=tool.asks_person, only_reads=only_reads)
         if turn.cancel.cancelled:  # the cancellation arrived while nothing was awaited
             raise asyncio.CancelledError

@@ -86,7 +86,8 @@ async def test_record_is_synced_to_disk_before_external_effects(
 ) -> None:
     """That is at a tool's start, a question, its answer, and a prompt's end; nowhere else.
 
-    A tool that only reads has no effect, unless it waits for others, such as agents.
+    A tool that only reads has no effect, unless it waits for others, such as agents, or only its
+    server says so.
     """
     synced: list[JsonObject] = []
     sync = os.fsync
@@ -100,11 +101,12 @@ async def test_record_is_synced_to_disk_before_external_effects(
     agent = agent_with(
         conversation,
         session,
-        calls(*(tool_use(name, {}, name) for name in ("peek", "wait", "look", "write"))),
+        calls(*(tool_use(name, {}, name) for name in ("peek", "wait", "claim", "look", "write"))),
         says("Done."),
         tools=[
             replace(tool("peek", returns("a file")), changes=False),
             replace(tool("wait", returns("an answer")), changes=False, takes_slot=False),
+            replace(tool("claim", returns("a row")), changes=False, doubt=lambda _: "who knows"),
             tool("look", returns("a tree")),
             tool("write", returns("written")),
         ],
@@ -116,7 +118,7 @@ async def test_record_is_synced_to_disk_before_external_effects(
     session.close()
 
     assert [_short(record) for record in synced] == [
-        *("wait started", "look started", "write held", "waiting_for_approval"),
+        *("wait started", "claim started", "look started", "write held", "waiting_for_approval"),
         *("write held", "running", "write started", "completed"),
     ]
 
