@@ -126,11 +126,11 @@ def nested_markdown_files(folder: Path) -> Iterator[Path]:
                 yield path
 
 
-def entries_of(folder: Path) -> Sequence[Path]:
+def entries_of(folder: Path, entries_max: int | None = None) -> Sequence[Path]:
     """Return the entries of *folder*, in no order; none if it cannot be read."""
     try:
         with os.scandir(folder) as entries:
-            return [Path(entry.path) for entry in entries]
+            return [Path(entry.path) for entry in islice(entries, entries_max)]
     except OSError:
         return ()
 

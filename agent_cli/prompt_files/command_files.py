@@ -30,6 +30,7 @@ from agent_cli.system.records import dataclass
 FILES_MAX: Final = 200
 SHIPPED: Final = ("/init", "/review")
 """Commands whose prompts the program comes with."""
+_ENTRIES_MAX: Final = 1000
 _HELP_CHARS_MAX: Final = 200
 _NAME: Final = re.compile(r"\w[\w.-]{0,63}(:\w[\w.-]{0,63})*")
 _FROM_ZERO: Final = r"(?<!\\)\$0(?!\w)"
@@ -137,8 +138,13 @@ class CommandFiles:
         return found
 
     def _commands_in(self, folder: CommandFolder) -> Iterator[CommandFile]:
-        found = skill_paths if folder.holds_skills else command_paths
-        stamps = {path: paths.stamp(path) for path in found(folder.path)}
+        # Looked for at every key press: an untrusted folder may be a link to a whole disk.
+        found: Iterable[Path] = (
+            skill_paths(folder.path, entries_max=_ENTRIES_MAX)
+            if folder.holds_skills
+            else command_paths(folder.path)
+        )
+        stamps = {path: paths.stamp(path) for path in found}
         known = {path: self._known[path] for path in stamps if path in self._known}
         old = {path: command for path, (stamp, command) in known.items() if stamp == stamps[path]}
         new = {path: _described(folder, path) for path in stamps if path not in old}

@@ -138,19 +138,19 @@ def find_skills(folders: Iterable[SkillFolder]) -> tuple[dict[str, Skill], list[
     return {name: x for name, x in skills.items() if not objections[x.objection]}, problems
 
 
-def skill_paths(folder: Path) -> Sequence[Path]:
-    """Return the SKILL.md files of *folder*, by path."""
-    return sorted(filter(is_file, _named(folder)))
+def skill_paths(folder: Path, *, entries_max: int | None = None) -> Sequence[Path]:
+    """Return the SKILL.md files of *folder*, by path; with a limit, of so many entries."""
+    return sorted(filter(is_file, islice(_named(folder, entries_max), entries_max)))
 
 
-def _named(folder: Path) -> Iterator[Path]:
+def _named(folder: Path, entries_max: int | None = None) -> Iterator[Path]:
     """Yield where a SKILL.md may be: in each subfolder, or one level below if it has none."""
-    for entry in entries_of(folder):
+    for entry in entries_of(folder, entries_max):
         file = skill_file(entry)
         yield file
         # Codex keeps skills of its own in a hidden folder.
         if not entry.name.startswith(".") and not exists(file):
-            yield from map(skill_file, entries_of(entry))
+            yield from map(skill_file, entries_of(entry, entries_max))
 
 
 def skill_file(folder: Path) -> Path:

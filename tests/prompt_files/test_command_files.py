@@ -65,6 +65,14 @@ def test_number_of_searched_command_folders_is_limited() -> None:
     assert [command.name for command in CommandFiles([yours()]).commands()] == ["first"]
 
 
+def test_number_of_entries_searched_for_skills_is_limited() -> None:
+    """Threat 10: that folder is looked through at each key of a command."""
+    for number in range(1001):
+        write(f"skills/s{number}/SKILL.md", "")
+
+    assert len(CommandFiles([skills("skills")]).commands()) == 1000
+
+
 @pytest.mark.parametrize(
     ("body", "argument", "text"),
     [
