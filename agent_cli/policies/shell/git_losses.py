@@ -85,7 +85,9 @@ def lost_by_git(arguments: Reading, root: PurePath, *, moved: bool) -> str | Non
         arguments[arguments.index("checkout") + 1 :], root
     ):
         return "git checkout of files discards changes that are not committed"
-    if "rm" in words and forced and "--cached" not in words:
+    # Behind another subcommand, it is a word of another command in the same code.
+    is_rm = "rm" in words and (None in arguments or words[0] == "rm" or words[0][:1] == "-")
+    if is_rm and forced and "--cached" not in words:
         return "git rm --force discards changes that are not committed"
     if "push" in words and any(map(_GIT_PUSH.fullmatch, words)) and not _only_says(words):
         return "git push can overwrite or delete remote commits"

@@ -951,6 +951,8 @@ def test_deleting_in_the_sandboxs_own_tmp_is_left_to_the_rules(
         ("docker compose rm -f", False),
         ("npx drizzle-kit push", False),
         ("node -e \"require('fs-extra').emptyDirSync('dist')\"", False),
+        ("python -c \"os.system('git status'); os.system('rm -rf build')\"", False),
+        ("python -c \"subprocess.run(['git', '-C', d, 'rm', '-f', 'x'])\"", True),
         ("python -c \"import os; os.remove('/tmp/x')\"", False),
         ("Rscript -e 'unlink(\"build\", recursive=TRUE)'", False),
     ],
