@@ -69,7 +69,7 @@ _AND: Final = frozenset({"-a", "-and"})
 _NOT: Final = frozenset({"!", "-not"})
 _MARKS: Final = frozenset({"(", ")", "!", ",", ";"})
 _FIRST: Final = late_pattern(r"-[HLPD-]|-O\d*")
-_FOLLOWS: Final = frozenset({"-H", "-L", "-follow"})
+_ELSEWHERE: Final = frozenset({"-H", "-L", "-follow", "-files0-from"})  # by links or a list
 _XARGS: Final = late_pattern(r"xargs\b(?<!\wxargs)")  # with the literal first: found at once
 _FEEDS: Final = late_pattern(
     r"(?:^|[;&|(){}\n]|\b(?:do|then|else))\s*g?find\s(?:[^|;&<>`()\n]|\\[();])*"
@@ -127,9 +127,9 @@ def _starts_remover(arguments: Reading) -> bool:
 
 
 def _leaves(arguments: Reading, root: PurePath) -> bool:
-    """Return whether `find` with *arguments* follows links, or surely searches outside *root*."""
+    """Return whether `find` may search by links or a list, or names a folder outside *root*."""
     folders, _ = _split(arguments)
-    return not _FOLLOWS.isdisjoint(arguments) or any(
+    return not _ELSEWHERE.isdisjoint(arguments) or any(
         each and is_foreign_file(each, root, is_here=False) for each in folders
     )
 
@@ -277,7 +277,7 @@ def _stays_inside(arguments: Reading, root: PurePath) -> bool:
     """Return whether `find` searches nothing but *root* and folders in it, and follows no links."""
     folders, _ = _split(arguments)
     is_vital_one = (is_vital(each, root) and not _is_here(each, root) for each in folders)
-    return _FOLLOWS.isdisjoint(arguments) and not any(is_vital_one)
+    return _ELSEWHERE.isdisjoint(arguments) and not any(is_vital_one)
 
 
 def _is_here(folder: str | None, root: PurePath) -> bool:
@@ -287,7 +287,7 @@ def _is_here(folder: str | None, root: PurePath) -> bool:
 def _names_folders(arguments: Reading, root: PurePath) -> bool:
     """Return whether `find` with *arguments* searches only folders in *root* that it names."""
     folders, _ = _split(arguments)
-    is_known = bool(folders) and _FOLLOWS.isdisjoint(arguments)
+    is_known = bool(folders) and _ELSEWHERE.isdisjoint(arguments)
     return is_known and not any(is_vital(each, root) for each in folders)
 
 

@@ -668,6 +668,7 @@ def test_command_rule_without_words_matches_every_command(written: str | None) -
             "find . " + "'(' " * 2_000 + "-delete",
             "find -L node_modules -type f -delete",
             "find -L . -name '*.pyc' -delete",
+            "find -files0-from x -name a -delete",
             "find ~/x -name '*.py' -exec rm {} +",
             "find /srv/x -name '*.py' -execdir sh -c 'rm {}' ';'",
             "find build -follow -exec rm {} +",
