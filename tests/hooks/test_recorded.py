@@ -14,7 +14,8 @@ from agent_cli.hooks.answers import HookOutcome
 from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.run import HookEnvironment, run_hook
 from agent_cli.sandbox.report import State
-from agent_cli.undo.logs import CommandQuestion
+from agent_cli.system.keeper import LOCK
+from agent_cli.undo.logs import CommandQuestion, is_held
 from agent_cli.undo.stopped_calls import why_missing
 from agent_cli_tools import command_run
 from tests.hooks.test_places import Startup
@@ -100,6 +101,8 @@ async def test_recorded_hook_that_hangs_is_ended_with_all_it_started(
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
+    # It is killed; on a busy machine its last process may take seconds to end.
+    await until(lambda: not any(map(is_held, place.base.rglob(LOCK))))
 
     recorded.bash.snapshots.take_back()
     assert tree(place.root) == before
