@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from agent_cli.repl.dialogue import Choice, chosen
-from agent_cli.system.paths import shown
+from agent_cli.repl.dialogue import Choice, chosen, not_an_answer
+from agent_cli.system.paths import exists, shown
 from agent_cli.terminal.sanitize import reveal
 
 # A number opens the call of that number.
@@ -22,6 +22,8 @@ _SERVER_TOOL: Final = re.compile(r"mcp__[\w-]+")
 _PAGES: Final = re.compile(r"web_fetch\(domain:(.+)\)")
 _EXPLAIN: Final = Choice("", ("explain",), shortcut="Ctrl-E")
 _VIEW: Final = Choice("Show all of it", ("v", "view"), key="v", shortcut="Ctrl-O")
+# Slash commands typed out of habit are not comments for the model; paths have a second slash.
+_COMMAND: Final = re.compile(r"!|/[^\s/]+(?:\s|\Z)")
 _SESSION: Final = Choice("", ("y session", "yes session"))
 _PROJECT: Final = Choice("", ("y project", "yes project"))
 
@@ -77,9 +79,12 @@ def answers_to(
     return offered
 
 
-def is_yes_with_rule(line: str) -> bool:
-    """Return whether *line* is a yes that stores a rule, which not every question offers."""
-    return chosen(line, (_SESSION, _PROJECT)) is not None
+def objection_to(line: str) -> str:
+    """Return why *line* is no sentence for the model, and no answer either; "" if it is one."""
+    if _COMMAND.match(line) and not exists(Path(line.split(maxsplit=1)[0])):
+        return f"{reveal(line)}: answer this question first"
+    # A yes that stores a rule, which not every question offers.
+    return not_an_answer(reveal(line)) if chosen(line, (_SESSION, _PROJECT)) else ""
 
 
 def rule_in_words(rule: str) -> str:

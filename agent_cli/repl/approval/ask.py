@@ -1,7 +1,6 @@
 """Ask a person to approve tool calls: all waiting calls in one list, or each by itself."""
 
 import asyncio
-import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import replace
@@ -22,7 +21,7 @@ from agent_cli.contracts.permissions import PermissionsPort
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.declining import NOBODY_ALLOWS, STOPPED, UNWANTED, unwanted_because
-from agent_cli.repl.approval.answers import Action, answers_to, is_yes_with_rule
+from agent_cli.repl.approval.answers import Action, answers_to, objection_to
 from agent_cli.repl.approval.call_rows import (
     ShownCall,
     fitting,
@@ -38,24 +37,26 @@ from agent_cli.repl.approval.input_edit import (
     ProposedFile,
     edited_input,
     edited_part,
+    outdated,
     proposed_file,
+    unless_outdated,
 )
 from agent_cli.repl.approval.preview import Row, write_rows
-from agent_cli.repl.dialogue import Choice, Questions, not_an_answer
-from agent_cli.system.paths import exists, shown
+from agent_cli.repl.dialogue import Choice, Questions
+from agent_cli.system.paths import shown
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Lines
 
-# Slash commands typed out of habit are not comments for the model; paths have a second slash.
-_COMMAND: Final = re.compile(r"!|/[^\s/]+(?:\s|\Z)")
 _CHANGES_FILES: Final = "changes files"
 # One in the background may ask while the session does nothing, or anything else.
 _STOPS_AGENT: Final = "stops the agent and any run"
 _STOPS_RUN: Final = "stops the run"
+_ALLOWING: Final[tuple[Action, ...]] = ("yes", "session", "project")
 
 T = TypeVar("T")
 _Calls: TypeAlias = Mapping[int, ToolCall]
 _Decisions: TypeAlias = dict[int, Decision]
+_Files: TypeAlias = Mapping[int, ProposedFile | None]
 _Keep: TypeAlias = Callable[[_Decisions], None]
 Record: TypeAlias = Callable[[ToolCall, Decision], None]
 
@@ -218,14 +219,15 @@ class Approvals:
         """Show *calls* and ask until at least one call is decided.
 
         Where each is asked about alone, *keep* gets the decisions as they are made. One that was
-        opened from a list *of* several has an answer that leads back, undecided.
+        opened from a list *of* several has an answer that leads back, undecided. They are shown
+        anew when a file that they change has changed: only what was shown can be allowed.
         """
-        files = {n: await proposed_file(call, self._tools) for n, call in calls.items()}
-        found = {number: self._shown(call, files[number]) for number, call in calls.items()}
-        offered = self._offered(calls, found, files, of=of)
-        self._write(found)
+        files, found, offered = await self._found(calls, of=of)
         one = len(calls) == 1
         while True:
+            if names := outdated(files):
+                self._writer.notice(f"{', '.join(names)} changed meanwhile: shown anew", "warning")
+                files, found, offered = await self._found(calls, of=of)
             self._before_asking()
             question = partial(
                 self._questions.select,
@@ -234,13 +236,12 @@ class Approvals:
                 text=f"decline {'' if one else f'all {len(calls)} '}and tell the model why",
                 ctrl_c=_STOPS_AGENT if self._asker else _STOPS_RUN,
             )
-            answer = await self._unless_answered(calls, question)
+            answer = await self._unless_answered(calls, partial(unless_outdated, files, question))
+            if answer is None:
+                continue
             if isinstance(answer, str):
-                if _is_command(answer):
-                    self._writer.notice(f"{reveal(answer)}: answer this question first", "warning")
-                    continue
-                if is_yes_with_rule(answer):
-                    self._writer.notice(not_an_answer(reveal(answer)), "warning")
+                if objection := objection_to(answer):
+                    self._writer.notice(objection, "warning")
                     continue
                 return dict.fromkeys(calls, Rejected(unwanted_because(answer.strip())))
             action = offered[answer]
@@ -256,8 +257,19 @@ class Approvals:
                 self._write(found)
             elif action == "each":
                 return await self._ask_about_each(calls, keep)
+            elif action in _ALLOWING and outdated(files):
+                continue
             elif decisions := await self._decided(action, calls):
                 return decisions
+
+    async def _found(
+        self, calls: _Calls, *, of: int
+    ) -> tuple[_Files, Mapping[int, ShownCall], dict[Choice, Action]]:
+        """Show *calls*; return the files as they would leave them, the calls, and the answers."""
+        files = {n: await proposed_file(call, self._tools) for n, call in calls.items()}
+        found = {number: self._shown(call, files[number]) for number, call in calls.items()}
+        self._write(found)
+        return files, found, self._offered(calls, found, files, of=of)
 
     async def _ask_about_each(self, calls: _Calls, keep: _Keep) -> _Decisions:
         """Ask about one call after the other, except calls allowed by a rule stored just now."""
@@ -308,7 +320,7 @@ class Approvals:
         self,
         calls: _Calls,
         found: Mapping[int, ShownCall],
-        files: Mapping[int, ProposedFile | None],
+        files: _Files,
         *,
         of: int,
     ) -> dict[Choice, Action]:
@@ -367,8 +379,3 @@ class Approvals:
             self._draw(rows_of_one(call, self._asker))
         else:
             self._draw(rows_of_several(calls, self._asker))
-
-
-def _is_command(answer: str) -> bool:
-    """Return whether *answer* looks like a command, and not like a sentence about a path."""
-    return bool(_COMMAND.match(answer)) and not exists(Path(answer.split(maxsplit=1)[0]))

@@ -7,8 +7,9 @@ writes them. A notebook is no such file: its edits name cells and not the text o
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
+from agent_cli.contracts.dialogs import first_answer
 from agent_cli.contracts.errors import ToolError, UsageError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
@@ -21,6 +22,7 @@ from agent_cli.terminal.sanitize import reveal
 
 _NOTEBOOK_SUFFIX: Final = ".ipynb"
 _BOM: Final = "\ufeff"
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,11 @@ class ProposedFile:
             case _:
                 return None
         return PlannedChange(path, self.before or "", self.text, is_new=self.before is None)
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the file no longer has the text `before`."""
+        return file_text(self.path) != self.before
 
     async def input_leaving(self, saved: str) -> Json:
         """Return an input for the call that leaves exactly *saved*.
@@ -115,6 +122,20 @@ async def proposed_file(call: ToolCall, tools: Sequence[Tool]) -> ProposedFile |
     if text is None or "\0" in text:
         return None
     return ProposedFile(tool, arguments, path, before, text)
+
+
+def outdated(files: Mapping[int, ProposedFile | None]) -> list[str]:
+    """Return the names of *files* that have changed since, as by another agent's allowed edit."""
+    found = [file for file in files.values() if file and file.is_outdated]
+    return [*dict.fromkeys(reveal(file.path.name) for file in found)]
+
+
+async def unless_outdated(
+    files: Mapping[int, ProposedFile | None], question: Callable[[], Awaitable[_Answer]]
+) -> _Answer | None:
+    """Return the answer to *question*; None, and it is closed, when one of *files* changes."""
+    answer = await first_answer(question, lambda: outdated(files) or None)
+    return None if isinstance(answer, list) else answer
 
 
 async def _left(

@@ -1,7 +1,7 @@
 """The approval dialogue: what each answer does to the waiting calls."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -87,6 +87,7 @@ class Person:
         self._answers = list(answers)
         self.asked: list[tuple[str, list[str]]] = []
         self.ctrl_c = ""
+        self.before_first: Callable[[], Awaitable[None]] | None = None
 
     async def select(
         self, message: str, choices: Sequence[Choice], *, text: str, ctrl_c: str = ""
@@ -94,6 +95,8 @@ class Person:
         listed = [f"{each.lines[0]} = {each.words}" for each in choices if each.label]
         self.asked.append((message, [*listed, text]))
         self.ctrl_c = ctrl_c
+        if (act := self.before_first) and len(self.asked) == 1:
+            await act()
         answer = self._answers.pop(0)
         if isinstance(answer, str):
             return chosen(answer, choices) or answer
@@ -194,6 +197,52 @@ async def test_change_of_a_file_is_foreseen_once_for_its_question() -> None:
     [(_, answers)] = it.person.asked
     assert "e = Change the file first" in answers
     assert len(foreseen) == 1
+
+
+@each_row(("at_once",), [(True,), (False,)])
+async def test_question_is_shown_anew_when_its_file_changed_meanwhile(at_once: bool) -> None:
+    """An allowed edit of another agent was still being written when the question was drawn."""
+    path = Path("app.py").absolute()
+
+    async def foresee(_given: object, _context: ToolContext, contents: FileContents) -> None:
+        contents[str(path)] = path.read_bytes().replace(b"b = 2", b"b = 20")
+
+    async def other_agent_writes() -> None:
+        path.write_text("a = 10\nb = 2\n")
+        if not at_once:
+            await asyncio.Event().wait()
+
+    path.write_text("a = 1\nb = 2\n")
+    it = Dialogue(*["y", "y"][not at_once :])
+    it.person.before_first = other_agent_writes
+    write = tool("note", returns("done"), writes=lambda _given: [str(path)])
+    it.tools = [replace(write, foresee=foresee)]
+    call = replace(NOTE, input={"path": "app.py", "edits": []})
+
+    assert await it.decide(call) == [Approved()]
+    before, after = it.screen.text.split("app.py changed meanwhile: shown anew\n")
+    assert "a = 1\n" in before
+    assert "a = 10\n" in after
+    assert len(it.person.asked) == 2
+
+
+async def test_decline_counts_although_the_file_changed_meanwhile() -> None:
+    """Only an answer that allows the change needs to have seen it."""
+    path = Path("app.py").absolute()
+
+    async def foresee(_given: object, _context: ToolContext, contents: FileContents) -> None:
+        contents[str(path)] = b"b = 20\n"
+
+    async def other_agent_writes() -> None:
+        path.write_text("a = 10\n")
+
+    path.write_text("a = 1\n")
+    it = Dialogue("n")
+    it.person.before_first = other_agent_writes
+    write = tool("note", returns("done"), writes=lambda _given: [str(path)])
+    it.tools = [replace(write, foresee=foresee)]
+
+    assert await it.decide(replace(NOTE, input={"path": "app.py", "edits": []})) == [REFUSED]
 
 
 async def test_approval_question_shows_call_directory_reason_and_answers() -> None:
