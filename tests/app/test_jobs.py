@@ -315,5 +315,5 @@ async def test_jobs_are_found_by_number_and_unknown_ones_are_an_error(
         assert now.app.jobs.tail(1, 100) == ""
         with pytest.raises(UsageError, match="there is no job 2; /jobs lists them"):
             now.app.jobs.tail(2, 100)
-        with pytest.raises(UsageError, match="no command runs"):
+        with pytest.raises(UsageError, match="no command of the model runs"):
             now.app.jobs.move_to_background()

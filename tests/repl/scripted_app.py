@@ -305,7 +305,9 @@ class Jobs:
         return job
 
     def move_to_background(self) -> None:
-        raise UsageError("no command runs that could go on in the background")
+        raise UsageError(
+            "no command of the model runs, and one behind ! cannot go on in the background"
+        )
 
 
 class Agents:

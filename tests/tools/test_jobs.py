@@ -244,7 +244,7 @@ async def test_only_a_running_command_can_be_moved(tools: Tools) -> None:
     await tools.text("bash", command="true")
 
     assert not jobs.has_foreground
-    with pytest.raises(ToolError, match="no command runs"):
+    with pytest.raises(ToolError, match="no command of the model runs"):
         jobs.move_to_background()
 
 

@@ -171,7 +171,9 @@ class Jobs:
             ToolError: No command runs, or there are too many jobs already.
         """
         if not self.has_foreground:
-            raise ToolError("no command runs that could go on in the background")
+            raise ToolError(
+                "no command of the model runs, and one behind ! cannot go on in the background"
+            )
         if fault := self.objection():
             raise ToolError(fault)
         for moved in self._foreground:

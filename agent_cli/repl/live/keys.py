@@ -173,10 +173,10 @@ def _bind_display(keys: KeyBindings, screen: LiveScreen) -> None:
     def show_help(_event: KeyPressEvent) -> None:
         screen.listener.submit("/help", follow_up=False)
 
-    # Otherwise the key moves the cursor.
-    movable = Condition(lambda: screen.draft.is_empty and screen.can_move())
+    # Otherwise the key moves the cursor. What cannot be moved says so.
+    works = Condition(lambda: screen.draft.is_empty and screen.listener.is_busy)
 
-    @keys.add("c-b", filter=movable & ~is_searching)
+    @keys.add("c-b", filter=works & ~is_searching)
     def move_to_background(_event: KeyPressEvent) -> None:
         screen.listener.submit("/jobs background", follow_up=False)
 

@@ -65,7 +65,7 @@ def open_display(
         has_room=lambda: screen.has_room,
         links=shows_links(os.environ),
     )
-    screen.can_move = activity.can_move = lambda: app.jobs.can_move
+    activity.can_move = lambda: app.jobs.can_move
     screen.agents.agents = activity.agents = app.agents.all
     activity.has_agents = lambda: app.agents.is_any_working
     tools.listed = lambda: {agent.tool_call_id for agent in screen.agents.listed()}

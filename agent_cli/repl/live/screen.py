@@ -92,7 +92,6 @@ class LiveScreen:
         self.paint = Paint(color=color, weight=True)
         self.status: Callable[[], str] = str
         self.own_row: Callable[[], StyleAndTextTuples] = list
-        self.can_move: Callable[[], bool] = bool
         self._output, self._clock = output, clock
         self._hinted_at_s, self._escaped_at_s = -_LEAVE_WITHIN_S, -_TWICE_WITHIN_S
         early: list[str] = []

@@ -237,7 +237,10 @@ def test_option_of_a_goal_without_a_value_that_fits_says_what_fits(typed: str, w
         ("/jobs x", "x is no job's number; /jobs lists them"),
         ("/jobs stop", "/jobs stop needs the number of a job, or all; /jobs lists them"),
         ("/jobs stop 1 2", "/jobs takes a number, stop NUMBER, stop all, or background"),
-        ("/jobs background", "no command runs that could go on in the background"),
+        (
+            "/jobs background",
+            "no command of the model runs, and one behind ! cannot go on in the background",
+        ),
     ],
 )
 def test_invalid_jobs_argument_says_what_is_valid(line: str, words: str) -> None:

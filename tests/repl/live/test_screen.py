@@ -26,7 +26,7 @@ from tests.repl.emulator import Emulator
 
 COLUMNS, ROWS = 40, 12
 LAG_S = 0.09
-CTRL_C, ESCAPE, UP, DOWN, ALT_ENTER = "\x03", "\x1b", "\x1b[A", "\x1b[B", "\x1b\r"
+CTRL_B, CTRL_C, ESCAPE, UP, DOWN, ALT_ENTER = "\x02", "\x03", "\x1b", "\x1b[A", "\x1b[B", "\x1b\r"
 
 
 class Person:
@@ -461,6 +461,20 @@ async def test_esc_and_ctrl_c_stop_the_run_and_keep_the_draft(key: str, tmp_path
         await it.until(lambda: it.person.interrupted == 1)
 
         assert it.screen.buffer.text == "a draft"
+
+
+async def test_ctrl_b_asks_for_the_background_whenever_something_works(tmp_path: Path) -> None:
+    """During the user's own command, which cannot be moved there, it did and said nothing."""
+    async with live(tmp_path) as it:
+        await it.press(CTRL_B)
+        it.person.is_busy = True
+        await it.press(CTRL_B)
+        it.type("draft")
+        await it.press(CTRL_B)
+        await it.press("X")
+
+        assert it.person.got == [("/jobs background", False)]
+        assert it.screen.buffer.text == "drafXt"
 
 
 async def test_hint_that_the_next_ctrl_c_leaves_is_gone_when_it_no_longer_does(
