@@ -60,6 +60,7 @@ class SessionGoal:
             tree=partial(_tree, self._session_workspace),
             publish=self._publish,
             one_shot=self._one_shot,
+            is_planning=lambda: self._session_workspace.permissions.mode == "plan",
         )
 
     @property

@@ -73,6 +73,7 @@ class Pursuit:
         tree: Callable[[], Awaitable[str]],
         publish: EventSink,
         one_shot: bool,
+        is_planning: Callable[[], bool],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Pursue nothing yet, or the goal of a resumed conversation.
@@ -85,6 +86,7 @@ class Pursuit:
             tree: Returns a digest of the files, "" if that is unknown.
             publish: Receives a notice for each check.
             one_shot: No run begins by itself when a job ends, so the model is to wait for it.
+            is_planning: Whether plan mode holds, in which no file changes.
             clock: A monotonic clock, in seconds.
         """
         self._conversation = conversation
@@ -94,6 +96,7 @@ class Pursuit:
         self._tree = tree
         self._publish = publish
         self._one_shot = one_shot
+        self._is_planning = is_planning
         self._clock = clock
         self._since_s: float | None = None
         self._unrecorded_s = 0.0
@@ -199,11 +202,10 @@ class Pursuit:
         how = "did not end" if run.exit_code is None else f"failed with exit {run.exit_code}"
         failure = _digest_of(run)
         if failure == progress.failure and before and before == progress.tree:
-            self._give_up(
-                replace(progress, rounds=progress.rounds + 1),
-                "stopped",
-                f"`{check}` {how} twice in the same way, and no file changed in between",
-            )
+            why = f"`{check}` {how} twice in the same way, and no file changed in between"
+            if self._is_planning():
+                why += ": plan mode lets none change, so set the goal again in another mode"
+            self._give_up(replace(progress, rounds=progress.rounds + 1), "stopped", why)
         progress = replace(progress, failure=failure, tree=await self._tree())
         if self._active() is None:
             return ()

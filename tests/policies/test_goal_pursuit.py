@@ -31,6 +31,7 @@ class World:
     has_jobs: bool = False
     agents_cost: int = 0
     one_shot: bool = True
+    is_planning: bool = False
     now_s: float = 0.0
     check_takes_s: float = 1.0
     ran: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
@@ -58,6 +59,7 @@ class World:
             tree=self.tree,
             publish=self.publish,
             one_shot=self.one_shot,
+            is_planning=lambda: self.is_planning,
             clock=lambda: self.now_s,
         )
 
@@ -151,15 +153,25 @@ async def test_cost_of_agents_counts_from_when_the_goal_began() -> None:
     assert short.error and "the goal's $0.5 are spent" in short.error
 
 
-async def test_same_failure_without_a_change_is_not_tried_a_third_time() -> None:
+@each_row(
+    ("is_planning", "end"),
+    [
+        (False, "no file changed in between"),
+        (True, ": plan mode lets none change, so set the goal again in another mode"),
+    ],
+)
+async def test_same_failure_without_a_change_is_not_tried_a_third_time(
+    is_planning: bool, end: str
+) -> None:
     """Its durations differ; what the check itself writes is no change."""
     again = CheckRun(exit_code=1, output="1 failed in 3.40s\n[exit 1]")
-    world = World([FAILED, again], trees=["before", "after", "after"])
+    world = World([FAILED, again], trees=["before", "after", "after"], is_planning=is_planning)
 
     result = await world.go()
 
     assert (result.stop_reason, len(world.ran)) == ("check_failed", 2)
     assert result.error and "twice in the same way" in result.error
+    assert result.error.endswith(end)
 
 
 @each_row(
