@@ -32,6 +32,8 @@ START_OVER: Final = "start over with a shorter message, or use a model with a la
 """Advice where a request is too large and nothing in it can be left out."""
 CHANGE_IT: Final = "change it, or start over"
 """Advice where the API refused a request. Where commands can be typed, both name them instead."""
+RAISE_LIMIT: Final = "the limit, so raise that"
+"""Advice where no call fits into `max_cost_usd`; the prompt says how to go on with a higher one."""
 KEYS_URL: Final = "https://platform.claude.com/settings/keys"
 """The page on which a user creates an API key."""
 Trouble: TypeAlias = Literal[

@@ -28,8 +28,8 @@ def unpriced(model_id: str) -> str:
     """Return why no cost limit holds for a model without a price, and the rows that give it one."""
     rows = f'[prices] "{model_id}" = "INPUT/OUTPUT"'
     return (
-        f"no price is known for {model_id}, so max_cost cannot be held: write {rows}, in dollars"
-        " per million tokens, into your settings, choose another model, or set no limit"
+        f"no price is known for {model_id}, so max_cost_usd cannot be held: write {rows}, in"
+        " dollars per million tokens, into your settings, choose another model, or set no limit"
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Final, TypeAlias
 
-from agent_cli.contracts.errors import SEND_A_MESSAGE, LimitReached, ModelError
+from agent_cli.contracts.errors import RAISE_LIMIT, SEND_A_MESSAGE, LimitReached, ModelError
 from agent_cli.contracts.events import EventSink, UsageChanged
 from agent_cli.contracts.provider import (
     ModelRequest,
@@ -101,8 +101,8 @@ class Account:
         except TimeoutError:
             held = ", ".join(map(str, self.holders)) or "nobody"
             raise ModelError(
-                f"waited {limit_s:g} s for the rest of the cost limit (max_cost), held by {held};"
-                " ask again once that has ended, or raise the limit"
+                f"waited {limit_s:g} s for the rest of the cost limit (max_cost_usd), held by"
+                f" {held}; ask again once that has ended, or raise the limit"
             ) from None
 
     def check(self) -> None:
@@ -110,7 +110,9 @@ class Account:
         for account in self._line:
             used = account.spent + account.lost
             if account.limit and used >= account.limit:
-                raise account._reached(f"{dollars(used)} of {dollars(account.limit)} (max_cost)")
+                raise account._reached(
+                    f"{dollars(used)} of {dollars(account.limit)} (max_cost_usd)"
+                )
 
     def too_little(self, cost: int) -> LimitReached:
         """Return the error for a *cost* that exceeds the rest."""
@@ -118,15 +120,15 @@ class Account:
         tightest = min(limited, key=lambda each: each._unspent)
         return tightest._reached(
             f"the next call may cost {dollars(cost)}, and {dollars(tightest._unspent)} of"
-            f" {dollars(tightest.limit)} is left (max_cost)",
+            f" {dollars(tightest.limit)} is left (max_cost_usd)",
             cost,
         )
 
     def _reached(self, how_far: str, cost: int = 0) -> LimitReached:
         lost = f", {dollars(self.lost)} of it for replies that broke off" if self.lost else ""
         if cost > self.limit:  # a further message would end in the same way
-            limit = "the limit" if self.root is self else "this agent's share of it"
-            advice = f"; no such call fits into {limit}, so raise that"
+            limit = RAISE_LIMIT if self.root is self else "this agent's share of it, so raise that"
+            advice = f"; no such call fits into {limit}"
         else:
             advice = SEND_A_MESSAGE if self.root is self else "; this agent's share is used up"
         return LimitReached(f"cost limit reached: {how_far}{lost}{advice}", limit="max_cost")

@@ -338,7 +338,7 @@ class Ledger:
             return
         if usage.cost_microdollars is None:
             raise LimitReached(
-                "no price is known for what this prompt has used, so max_cost cannot be held:"
+                "no price is known for what this prompt has used, so max_cost_usd cannot be held:"
                 " send a new message, or set no limit",
                 limit="max_cost",
             )

@@ -12,6 +12,7 @@ from typing import Final
 from agent_cli.contracts import events
 from agent_cli.contracts.errors import (
     CHANGE_IT,
+    RAISE_LIMIT,
     START_OVER,
     Aborted,
     AgentBusy,
@@ -53,6 +54,7 @@ _COMMANDS: Final = {
         " larger window"
     ),
     CHANGE_IT: "change it with /rewind, or start over with /clear",
+    RAISE_LIMIT: "the limit: leave, and go on with a higher one: agent-cli -c --max-cost USD",
 }
 """Advice for every front end, and the commands that follow it here."""
 

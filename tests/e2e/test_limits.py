@@ -294,3 +294,19 @@ def test_a_refused_request_names_commands_only_where_they_can_be_typed() -> None
 
     assert "(400: no); change it, or start over" in printed.stderr
     assert "(400: no); change it with /rewind, or start over with /clear" in typed.stderr
+
+
+def test_a_limit_of_cost_too_low_for_any_call_has_the_name_of_its_setting() -> None:
+    """ "(max_cost)" is the name of no setting and of no option; only the prompt has a next step."""
+    with serve_in_thread(answer=lambda _request: reply("Never asked for.")) as api:
+        printed = agent_cli("-p", "hello", "--max-cost", "0.000001", api=api)
+        typed = agent_cli("--max-cost", "0.000001", script="hello\n", api=api)
+
+    assert (
+        "is left (max_cost_usd); no such call fits into the limit, so raise that" in printed.stderr
+    )
+    assert (
+        "is left (max_cost_usd); no such call fits into the limit: leave, and go on with a higher"
+        " one: agent-cli -c --max-cost USD" in typed.stderr
+    )
+    assert (printed.code, api.requests) == (4, [])

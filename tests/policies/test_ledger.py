@@ -204,7 +204,7 @@ async def test_refusal_of_a_call_that_exceeds_the_whole_limit_says_to_raise_it()
     book = Book(priced(1), limit=1_000)
     agents_share = Account(1_000, parent=Account(WORST_CASE))
 
-    with pytest.raises(LimitReached, match=r"is left \(max_cost\); no such call fits") as no:
+    with pytest.raises(LimitReached, match=r"is left \(max_cost_usd\); no such call fits") as no:
         await book.ask()
 
     assert str(no.value).endswith("into the limit, so raise that")
@@ -435,7 +435,7 @@ async def test_wait_for_running_calls_has_a_bound_that_names_them() -> None:
 
     with pytest.raises(
         ModelError,
-        match=r"waited 0\.01 s for the rest of the cost limit \(max_cost\), held by a call of"
+        match=r"waited 0\.01 s for the rest of the cost limit \(max_cost_usd\), held by a call of"
         r" scripted-model \(\$0\.0001, for 0 s\); ask again",
     ):
         await book.ledger.account.changed(limit_s=0.01)
@@ -653,7 +653,7 @@ async def test_run_at_the_cost_limit_ends_with_its_own_stop_reason() -> None:
     result = await agent.prompt("go")
 
     assert (result.stop_reason, result.iterations) == ("max_cost", 2)
-    assert result.error == "cost limit reached: $1 of $1 (max_cost); send a message to go on"
+    assert result.error == "cost limit reached: $1 of $1 (max_cost_usd); send a message to go on"
     assert len(model.requests) == 2
     assert problems(to_api(llm(agent.conversation.context()))) == []
     assert agent.conversation.usage.held_microdollars == 0
