@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeAlias, TypeVar
 
+from agent_cli.contracts.wording import counted
 from agent_cli.system.event_loop import in_background
 from agent_cli.system.loading import without_collections
 from agent_cli.system.stop_signals import taken
@@ -83,6 +84,13 @@ def smooth_typing() -> Generator[None]:
             yield
     finally:
         sys.setswitchinterval(interval_s)
+
+
+def lost_jobs(app: "Application") -> str:
+    """Return how many commands and agents in the background leaving would end; "" for none."""
+    running = sum(job.is_running for job in app.jobs.all())
+    ends = "ends" if running == 1 else "end"
+    return f"{counted(running, 'job')} {ends} with the session" if running else ""
 
 
 def farewell(app: "Application") -> str:

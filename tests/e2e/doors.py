@@ -83,7 +83,7 @@ class Life:
         """Let the program end by itself: the client goes."""
         self.hung_up = True
         if self._ours >= 0:
-            self.say("\x04")
+            self.say("\x04\x04")  # the second one where a job would end with it
         else:
             os.close(self._stdin)
             self._stdin = -1

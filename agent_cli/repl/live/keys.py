@@ -139,8 +139,8 @@ def _bind_stopping(keys: KeyBindings, screen: LiveScreen) -> None:
         """Do nothing for a key with Alt that is not bound: its Esc would stop a run."""
 
     @keys.add("c-d", filter=empty)
-    def leave(_event: KeyPressEvent) -> None:
-        screen.leave()
+    def end_of_input(_event: KeyPressEvent) -> None:
+        screen.end_of_input()
 
     @keys.add("c-z")
     def suspend(_event: KeyPressEvent) -> None:

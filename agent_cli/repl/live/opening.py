@@ -14,6 +14,7 @@ from agent_cli.contracts.wording import counted, one_line
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.message_queue import unsent
 from agent_cli.repl import Look
+from agent_cli.repl.hosting import lost_jobs
 from agent_cli.repl.live.activity import ActivityLine, Bell, alert
 from agent_cli.repl.live.backlog import Backlog, StreamingFilter, Thinking
 from agent_cli.repl.live.display import Display
@@ -66,6 +67,7 @@ def open_display(
         links=shows_links(os.environ),
     )
     activity.can_move = lambda: app.jobs.can_move
+    screen.lost = lambda: lost_jobs(app)
     screen.agents.agents = activity.agents = app.agents.all
     activity.has_agents = lambda: app.agents.is_any_working
     tools.listed = lambda: {agent.tool_call_id for agent in screen.agents.listed()}

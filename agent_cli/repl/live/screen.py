@@ -43,7 +43,6 @@ _ANSWER_ROWS: Final = 5  # at each end of a long one
 _ASKED_ROWS: Final = 6
 _INDENT: Final = "  "
 _LEAVE_WITHIN_S: Final = 1.5
-_LEAVE_HINT: Final = "press Ctrl-C again to leave"
 _TWICE_WITHIN_S: Final = 0.8
 # prompt_toolkit waits 1.5 s for keys that may follow Esc. A connection may bring the rest of an
 # arrow key late, and an Esc taken from it would stop a run; Vim waits as long (`ttimeoutlen`).
@@ -92,7 +91,8 @@ class LiveScreen:
         self.paint = Paint(color=color, weight=True)
         self.status: Callable[[], str] = str
         self.own_row: Callable[[], StyleAndTextTuples] = list
-        self._output, self._clock = output, clock
+        self.lost: Callable[[], str] = str
+        self._output, self._clock, self._leave_hint = output, clock, ""
         self._hinted_at_s, self._escaped_at_s = -_LEAVE_WITHIN_S, -_TWICE_WITHIN_S
         early: list[str] = []
         self._warn: Callable[[str], None] = early.append
@@ -204,7 +204,7 @@ class LiveScreen:
     @property
     def status_row(self) -> str:
         """The line below the input."""
-        return _LEAVE_HINT if self._leaves_next else self.status()
+        return self._leave_hint if self._leaves_next else self.status()
 
     @property
     def _leaves_next(self) -> bool:
@@ -280,9 +280,7 @@ class LiveScreen:
         elif self._leaves_next:
             self.leave()
         else:
-            self._hinted_at_s = self._clock()
-            self.refresh()
-            asyncio.get_running_loop().call_later(_LEAVE_WITHIN_S, self.refresh)
+            self._hint_at_leaving("Ctrl-C")
 
     def escape(self) -> None:
         """Offer a rewind when Esc is pressed twice with nothing to stop or to clear."""
@@ -292,6 +290,19 @@ class LiveScreen:
             self.listener.submit("/rewind", follow_up=False)
         else:
             self._escaped_at_s = now_s
+
+    def end_of_input(self) -> None:
+        """Leave; only the second time where something would be lost that the prompt hides."""
+        if self._leaves_next or not self.lost():
+            self.leave()
+        else:
+            self._hint_at_leaving("Ctrl-D")
+
+    def _hint_at_leaving(self, key: str) -> None:
+        self._leave_hint = "; ".join(filter(None, (f"press {key} again to leave", self.lost())))
+        self._hinted_at_s = self._clock()
+        self.refresh()
+        asyncio.get_running_loop().call_later(_LEAVE_WITHIN_S, self.refresh)
 
     def leave(self) -> None:
         """End the session."""

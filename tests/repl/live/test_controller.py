@@ -81,7 +81,7 @@ async def test_alt_enter_ctrl_j_and_backslash_insert_a_newline(tmp_path: Path) -
     assert sent() == ["one\ntwo\nthree\nfour"]
 
 
-@each_row("words", ["exit\r", "quit\r", "/exit\r", CTRL_D, "  exit \r"])
+@each_row("words", ["exit\r", "quit\r", "/exit\r", CTRL_D + CTRL_D, "  exit \r"])
 async def test_exit_words_and_end_of_input_end_the_session(tmp_path: Path, words: str) -> None:
     """S1c-9: tests/repl/test_repl.py shows how the program ends then."""
     async with session(tmp_path) as it:

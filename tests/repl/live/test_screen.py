@@ -23,10 +23,19 @@ from agent_cli.repl.live.queue_edit import Queued, move_line, release_line
 from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.repl.live.shared_terminal import FrameOutput
 from tests.repl.emulator import Emulator
+from tests.tables import each_row
 
 COLUMNS, ROWS = 40, 12
 LAG_S = 0.09
-CTRL_B, CTRL_C, ESCAPE, UP, DOWN, ALT_ENTER = "\x02", "\x03", "\x1b", "\x1b[A", "\x1b[B", "\x1b\r"
+CTRL_B, CTRL_C, CTRL_D, ESCAPE, UP, DOWN, ALT_ENTER = (
+    "\x02",
+    "\x03",
+    "\x04",
+    "\x1b",
+    "\x1b[A",
+    "\x1b[B",
+    "\x1b\r",
+)
 
 
 class Person:
@@ -489,6 +498,30 @@ async def test_hint_that_the_next_ctrl_c_leaves_is_gone_when_it_no_longer_does(
         it.screen.refresh()
 
         await it.until(lambda: it.rows == ["you>"])
+
+
+@each_row(
+    ("lost", "hint"),
+    [("", ""), ("1 job ends", "press Ctrl-D again to leave; 1 job ends")],
+)
+async def test_ctrl_d_leaves_at_once_unless_something_would_be_lost(
+    tmp_path: Path, lost: str, hint: str
+) -> None:
+    """What an agent in the background had been paid for was gone after a key pressed by mistake."""
+    async with live(tmp_path) as it:
+        it.screen.lost = lambda: lost
+        await it.until(lambda: it.rows == ["you>"])
+        if hint:
+            it.type(CTRL_D)
+            await it.until(lambda: it.rows == ["you>", hint])
+            it.now_s += 2
+            it.screen.refresh()
+            await it.until(lambda: it.rows == ["you>"])
+            it.type(CTRL_D)
+            await it.until(lambda: it.rows == ["you>", hint])
+        it.type(CTRL_D)
+
+        await it.until(lambda: not it.screen.app.is_running)
 
 
 async def test_arrow_up_restores_a_draft_that_ctrl_c_cleared(tmp_path: Path) -> None:

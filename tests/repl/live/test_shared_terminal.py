@@ -94,7 +94,7 @@ def test_partial_answer_stays_on_the_screen_when_ctrl_d_ends_the_session() -> No
         terminal.until_loaded()
         terminal.send("forever\r")
         terminal.until("working on it")
-        terminal.send("\x04")
+        terminal.send("\x04\x04")  # a job would end with it
 
         assert terminal.exit_code() == 0
         rows = terminal.text.split("\n")
