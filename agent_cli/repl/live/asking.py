@@ -187,7 +187,7 @@ class Asking:
             self.question.has_slipped = is_slip(text)
             self.question.has_kept = bool(text.strip()) and not is_slip(text)
             if self.question.has_kept:
-                self.question.draft = _joined(text, self.question.draft)
+                self.question.draft = _joined(self.question.draft, text)
             self._buffer.reset()
 
     async def select(
@@ -330,7 +330,7 @@ class Asking:
         choices = question.choices
         is_key = question.only_keys and (key_of(typed, question.keys) or is_slip(typed))
         is_attempt = choices and choices.is_attempt(typed)
-        return _joined("" if is_key or is_attempt else typed, question.draft)
+        return _joined(question.draft, "" if is_key or is_attempt else typed)
 
     def close(self) -> None:
         """End this question and all further ones: the session ends."""
@@ -386,7 +386,7 @@ class Asking:
             self.drop_answer()
         question, self.question, self._answer = self.question, None, None
         if question and question.open:
-            whole = _joined(self._buffer.text, question.draft)
+            whole = _joined(question.draft, self._buffer.text)
             self._buffer.document = Document(whole, len(whole))
         self.closed()
         self._refresh()

@@ -162,6 +162,28 @@ async def test_text_typed_at_a_question_for_a_single_key_is_kept_for_the_prompt(
         await it.until(lambda: it.rows == ["allow? n", "you> xyou could"])
 
 
+async def test_sentences_kept_at_a_question_stay_in_the_order_in_which_they_were_typed(
+    tmp_path: Path,
+) -> None:
+    """The last one stood first, and the one begun before the question last."""
+    async with live(tmp_path) as it:
+        it.type("first")
+        await it.until(lambda: it.rows == ["you> first"])
+        asking = asyncio.ensure_future(it.screen.asking.choose_key("allow? ", "yn", at_once=True))
+        await opened(it, "allow?")
+        for sentence in ("second one", "third one"):
+            it.type(f"{sentence}\r")
+            await it.until(lambda: it.rows == ["allow? kept for your next message"])
+            it.type("x\x7f")
+            await it.until(lambda: it.rows == ["allow?"])
+        it.now_s += 9
+        assert it.screen.asking.unsent("n") == "first\nsecond one\nthird one"
+        it.type("n\r")
+
+        assert await asking == "n"
+        await it.until(lambda: it.screen.draft.text == "first\nsecond one\nthird one")
+
+
 async def test_slip_at_a_question_for_a_single_key_is_no_message(tmp_path: Path) -> None:
     """Other questions take a number: "1" was kept, and the next one offered to send it."""
     async with live(tmp_path) as it:
