@@ -117,6 +117,9 @@ class PlainPrompt:
                 answers.put_nowait(EOFError)
             try:
                 return await self._answer(answers, message)
+            except asyncio.CancelledError:  # asked anew, or answered elsewhere
+                self.next_row()
+                raise
             finally:
                 self._answers = None
                 while not answers.empty():
@@ -150,7 +153,7 @@ class PlainPrompt:
             self._show_again()
 
     def next_row(self) -> None:
-        """Begin a row: the terminal has shown `^C` in this one."""
+        """Begin a row: this one has a question without an answer, or the terminal's `^C`."""
         with suppress(OSError):  # the terminal may be gone
             self._show("\n")
 

@@ -376,6 +376,20 @@ async def answer(asking: Coroutine[None, None, str]) -> str:
         return type(error).__name__
 
 
+async def test_row_begins_after_a_question_that_was_closed_without_an_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its file had changed, and the sentence about that stood behind `allow? `."""
+    async with typist(monkeypatch) as it:
+        asking = asyncio.ensure_future(it.prompt.choose("allow? ", ""))
+        await it.until("allow? ")
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+
+        assert it.shown.getvalue() == "allow? \n"
+
+
 async def test_line_typed_before_the_prompt_is_repeated_behind_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
