@@ -125,6 +125,15 @@ def bounded(reason: str) -> str:
     return f"{head}\n[… {left_out:,} characters left out …]\n{tail}"
 
 
+def shortened(result: ToolResult) -> ToolResult:
+    """Return *result* without the middle of long texts, where no `finish_result` shortens it."""
+    content = tuple(
+        {**block, "text": bounded(str(block["text"]))} if block["type"] == "text" else block
+        for block in result.content
+    )
+    return replace(result, content=content)
+
+
 def is_stopped() -> bool:
     """Return whether the task was told to stop; else a CancelledError came from within."""
     task = current_task()
@@ -208,6 +217,20 @@ def alone(tool: Tool, params: object) -> bool:
     except (Exception, SystemExit) as error:
         _log.error("order of a call is unknown", tool=tool.name, exception=traceback_of(error))
         return True
+
+
+def only_reads(tool: Tool, params: object) -> bool:
+    """Return whether a call with *params* has no effect; False if it is unknown.
+
+    A tool without a slot waits for others, such as agents, which may change something.
+    """
+    if tool.changes or tool.asks_person or not tool.takes_slot:
+        return False
+    try:
+        return not tool.doubt(params)
+    except (Exception, SystemExit) as error:
+        _log.error("effect of a call is unknown", tool=tool.name, exception=traceback_of(error))
+        return False
 
 
 def _as_paths(returned: Sequence[str]) -> Sequence[str]:

@@ -21,7 +21,16 @@ from agent_cli.contracts.timeline import (
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli.core.call_state import CallState
 from agent_cli.core.preflight import CheckedCall
-from agent_cli.core.returned_values import as_json, as_result, bounded, failure, is_stopped, revised
+from agent_cli.core.returned_values import (
+    as_json,
+    as_result,
+    bounded,
+    failure,
+    is_stopped,
+    only_reads,
+    revised,
+    shortened,
+)
 from agent_cli.core.turn import Turn
 from agent_cli.system.batches import Bounded, Overran
 from agent_cli.system.logger import logger
@@ -76,7 +85,7 @@ class ToolCallRun:
         result: if the model read that it was stopped, it would call the tool again.
         """
         if self._returned:
-            self.finish(_shortened(self._returned))
+            self.finish(shortened(self._returned))
             return
         steered = self._turn.config.steering == "cancel_running" and not self._turn.cancel.cancelled
         if self.is_running:
@@ -106,10 +115,8 @@ class ToolCallRun:
     async def _result(self, tool: Tool, params: object) -> ToolResult:
         """Run the tool; raises CancelledError only if the run was cancelled before it."""
         call, turn, call_id = self._call, self._turn, self._call.tool_call_id
-        # A tool without a slot waits for others, such as agents, which may change something.
-        only_reads = tool.takes_slot and not (tool.changes or tool.asks_person)
-        only_reads = only_reads and not tool.doubt(params)
-        turn.conversation.start_call(call_id, asks_person=tool.asks_person, only_reads=only_reads)
+        reads = only_reads(tool, params)
+        turn.conversation.start_call(call_id, asks_person=tool.asks_person, only_reads=reads)
         if turn.cancel.cancelled:  # the cancellation arrived while nothing was awaited
             raise asyncio.CancelledError
         self.is_running = True
@@ -166,12 +173,3 @@ def not_run(call: ToolOutput) -> ToolResult:
     if call.decision == "rejected" and isinstance(call.result, Pending):
         return ToolResult.error(call.result.reason)
     return ToolResult.error(_NOT_RUN)
-
-
-def _shortened(result: ToolResult) -> ToolResult:
-    """Return *result* without the middle of long texts, where no `finish_result` shortens it."""
-    content = tuple(
-        {**block, "text": bounded(str(block["text"]))} if block["type"] == "text" else block
-        for block in result.content
-    )
-    return replace(result, content=content)

@@ -97,16 +97,18 @@ async def test_record_is_synced_to_disk_before_external_effects(
         if session.path.exists() and os.fstat(descriptor).st_size and saved(session):
             synced.append(saved(session)[-1])
 
+    names = ("peek", "wait", "claim", "guess", "look", "write")
     session = SessionStore(tmp_path).create(conversation := Conversation(), WORKSPACE)
     agent = agent_with(
         conversation,
         session,
-        calls(*(tool_use(name, {}, name) for name in ("peek", "wait", "claim", "look", "write"))),
+        calls(*(tool_use(name, {}, name) for name in names)),
         says("Done."),
         tools=[
             replace(tool("peek", returns("a file")), changes=False),
             replace(tool("wait", returns("an answer")), changes=False, takes_slot=False),
             replace(tool("claim", returns("a row")), changes=False, doubt=lambda _: "who knows"),
+            replace(tool("guess", returns("a row")), changes=False, doubt=lambda _: str(1 / 0)),
             tool("look", returns("a tree")),
             tool("write", returns("written")),
         ],
@@ -118,7 +120,8 @@ async def test_record_is_synced_to_disk_before_external_effects(
     session.close()
 
     assert [_short(record) for record in synced] == [
-        *("wait started", "claim started", "look started", "write held", "waiting_for_approval"),
+        *("wait started", "claim started", "guess started", "look started"),
+        *("write held", "waiting_for_approval"),
         *("write held", "running", "write started", "completed"),
     ]
 
