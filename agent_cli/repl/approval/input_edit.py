@@ -22,6 +22,7 @@ from agent_cli.terminal.sanitize import reveal
 
 _NOTEBOOK_SUFFIX: Final = ".ipynb"
 _BOM: Final = "\ufeff"
+_AROUND: Final = 3  # lines before and behind a change; a question shows fewer
 _Answer = TypeVar("_Answer")
 
 
@@ -55,8 +56,16 @@ class ProposedFile:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether the file no longer has the text `before`."""
-        return file_text(self.path) != self.before
+        """Whether the file has changed, for edits where a question shows it; a log may grow."""
+        now = file_text(self.path)
+        if now is None or self.before in (None, now) or "edits" not in self.arguments:
+            return now != self.before
+        lines, old, new = (each.splitlines(True) for each in (now, self.before or "", self.text))
+        shown = (
+            slice(group[0].a_start, group[-1].a_end)
+            for group in grouped(align(old, new), around=_AROUND)
+        )
+        return any(lines[part] != old[part] for part in shown)
 
     async def input_leaving(self, saved: str) -> Json:
         """Return an input for the call that leaves exactly *saved*.

@@ -226,6 +226,28 @@ async def test_question_is_shown_anew_when_its_file_changed_meanwhile(at_once: b
     assert len(it.person.asked) == 2
 
 
+async def test_question_of_an_edit_stays_while_its_file_changes_elsewhere() -> None:
+    """A log that grows was shown anew twice a second, and nothing could be answered."""
+    path = Path("grown.log").absolute()
+
+    async def foresee(_given: object, _context: ToolContext, contents: FileContents) -> None:
+        contents[str(path)] = path.read_bytes().replace(b"first", b"FIRST")
+
+    async def grows() -> None:
+        with path.open("a") as log:
+            log.write("one more\n")
+
+    path.write_text("first\n")
+    it = Dialogue("y")
+    it.person.before_first = grows
+    write = tool("note", returns("done"), writes=lambda _given: [str(path)])
+    it.tools = [replace(write, foresee=foresee)]
+    call = replace(NOTE, input={"path": "grown.log", "edits": []})
+
+    assert await it.decide(call) == [Approved()]
+    assert "shown anew" not in it.screen.text
+
+
 async def test_decline_counts_although_the_file_changed_meanwhile() -> None:
     """Only an answer that allows the change needs to have seen it."""
     path = Path("app.py").absolute()
