@@ -27,9 +27,12 @@ def test_doctor_report_on_a_pipe_has_one_line_per_check() -> None:
 def test_doctor_report_on_a_terminal_is_a_table_with_wrapped_results() -> None:
     """S1-27: the remedy is shown below the fault, however narrow the screen is."""
     rows = drawn_text(REPORT, width=40).splitlines()
+    heading, rule, checks = drawn_text(REPORT, width=40).partition("\u2500" * 40 + "\n")
 
-    assert f"agent-cli {__version__}" in rows[0]
-    assert [row.split()[0] for row in rows[2:] if not row.startswith(" ")] == ["ok", "FAIL", "--"]
+    assert rule
+    assert f"agent-cli {__version__}" in " ".join(heading.split())
+    marks = [row.split()[0] for row in checks.splitlines() if not row.startswith(" ")]
+    assert marks == ["ok", "FAIL", "--"]
     assert all(len(row) <= 40 for row in rows)
     assert "bubblewrap" in rows[-2]
     assert "\x1b" not in "".join(rows)
