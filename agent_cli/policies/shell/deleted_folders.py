@@ -156,9 +156,8 @@ def with_whole_paths(
 
 def _whole(path: str | None, root: PurePath, opened: Sequence[PurePath]) -> str | None:
     behind = dropwhile(lambda part: part == "..", (path or "").split("/"))
-    if (
-        not path or not path.startswith("../") or ".." in behind
-    ):  # behind a link, it leads elsewhere
+    # Behind a link, `..` leads elsewhere.
+    if not path or not path.startswith("../") or ".." in behind:
         return path
     whole = os.path.normpath(root / path) + ("/" if path.endswith("/") else "")
     return whole if _folder_of(whole, opened) else path

@@ -76,10 +76,11 @@ _UNREADABLE = late_pattern(r"[0-3]?[0-7]{0,2}|0[0-3][0-7]{2}|[ugoa]*-[wx]*r[wx]*
 _TRIES_ONLY = late_pattern(r"-[^-eBfMT]*n.*|--dry-run")
 # It changes the folder of `cd x`, or of git.
 _MOVES = late_pattern(r"cdpath|git_work_tree|core\.worktree")  # of the casefolded script
-# What follows runs in that folder.
-_ENTERS = late_pattern(
-    r"\s*cd\s+([\"']?)((?:/|~|\.\./?)[\w./@+~-]*)\1\s*&&.*", re.DOTALL | re.ASCII
+ENTERS_FOLDER = late_pattern(
+    r"\s*cd\s+(?P<quote>[\"']?)(?P<folder>(?:/|~|\.\./?)[\w./@+~-]*)(?P=quote)\s*&&(?P<rest>.*)",
+    re.DOTALL | re.ASCII,
 )
+"""A script that enters a folder by its path first: what follows runs there."""
 _FORCES_TREES = late_pattern(r"-(?=\w*[rR])(?=\w*f)[dfiIrRv]+")  # not -framerate
 # The options of `fd` that run a command, that have a value, and that choose files by name.
 _FD_FLAGS = "-[HIuasigFlLpq0-9]*"
@@ -141,9 +142,9 @@ def _folder_entered(
 ) -> str | None:
     """Return the folder outside *root* in which *script* runs; "" for *root*, None if unclear."""
     moves = [each for each in commands if each[0] == "popd" or [*entered(*each)]]
-    found = _ENTERS.fullmatch(script) if len(moves) == 1 else None
-    if found and is_foreign_file(found[2], root, is_here=True):
-        return f"{found[2]}/"
+    found = ENTERS_FOLDER.fullmatch(script) if len(moves) == 1 else None
+    if found and is_foreign_file(found["folder"], root, is_here=True):
+        return f"{found['folder']}/"
     return None if moves else ""
 
 

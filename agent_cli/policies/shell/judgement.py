@@ -21,7 +21,7 @@ from agent_cli.policies.shell.deleted_folders import (
     with_whole_paths,
     without_others,
 )
-from agent_cli.policies.shell.destructive import destructions, written_losses
+from agent_cli.policies.shell.destructive import ENTERS_FOLDER, destructions, written_losses
 from agent_cli.policies.shell.effects import effects
 from agent_cli.policies.shell.fed_scripts import fed_commands
 from agent_cli.policies.shell.known_words import with_known_words
@@ -62,11 +62,8 @@ _PARTS = late_pattern(r"[\n;&|()`{}]+")
 _REDIRECT = late_pattern(r"\d*[<>]+[&|]?\s*(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s;&|()`{}\"']+)+")
 _QUOTES = late_pattern(r"[\"'\\$]")
 _SETTING = late_pattern(r"\w+(?:\[\w*\])?\+?=")
-# What follows runs in that folder, if it runs in no shell of its own.
-_ENTERS = late_pattern(
-    r"\s*cd\s+(?P<quote>[\"']?)(?P<folder>(?:/|\.\./)[\w./@+-]*)(?P=quote)\s*&&(?P<rest>.*)",
-    re.DOTALL | re.ASCII,
-)
+# The path of a folder that may be an added one: a home that `~` names is not looked up.
+_OPENED = late_pattern(r"(?:/|\.\./)[^~]*")
 _IN_BACKGROUND = late_pattern(r"(?<![&<>|])&(?![&>])")
 _MODE = late_pattern(r"[0-7]{3,4}|[ugoa]*[+=-][rwxX]+")
 
@@ -143,8 +140,13 @@ def _keeps_to_folders(script: str, seen: Sequence[Reading], reach: Reach) -> boo
     It enters an added one first, or names what it deletes there by whole paths.
     """
     folders = (reach.root, *reach.extra_dirs)
-    entered = _ENTERS.fullmatch(script)
-    if entered and not _IN_BACKGROUND.search(entered["rest"]):
+    entered = ENTERS_FOLDER.fullmatch(script)
+    if (
+        entered
+        and _OPENED.fullmatch(entered["folder"])
+        # In the background, the folder would be that of a shell of its own.
+        and not _IN_BACKGROUND.search(entered["rest"])
+    ):
         folder = real_path(os.path.normpath(reach.root / entered["folder"]))
         is_opened = is_dir(folder) and any(map(folder.is_relative_to, reach.extra_dirs))
         # The workspace in it would be one of its folders.

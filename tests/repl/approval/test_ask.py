@@ -29,6 +29,7 @@ MOVE = ToolCall("t2", "bash", {"command": "mv a b"}, "commands can change anythi
 NOTE = ToolCall("t3", "note", {"text": "x"})
 TWIN = ToolCall("t4", "bash", {"command": "touch too"})
 REFUSED = Rejected("The user does not want this call to run. Do not try it again in another form.")
+EDITED = Path("app.py")
 RULES = {
     "t1": ("bash(touch *)",),
     "t2": ("bash(mv *)",),
@@ -202,22 +203,15 @@ async def test_change_of_a_file_is_foreseen_once_for_its_question() -> None:
 @each_row(("at_once",), [(True,), (False,)])
 async def test_question_is_shown_anew_when_its_file_changed_meanwhile(at_once: bool) -> None:
     """An allowed edit of another agent was still being written when the question was drawn."""
-    path = Path("app.py").absolute()
-
-    async def foresee(_given: object, _context: ToolContext, contents: FileContents) -> None:
-        contents[str(path)] = path.read_bytes().replace(b"b = 2", b"b = 20")
+    it = Dialogue(*["y", "y"][not at_once :])
+    call = edit_of("a = 1\nb = 2\n", it, lambda text: text.replace(b"b = 2", b"b = 20"))
 
     async def other_agent_writes() -> None:
-        path.write_text("a = 10\nb = 2\n")
+        EDITED.write_text("a = 10\nb = 2\n")
         if not at_once:
             await asyncio.Event().wait()
 
-    path.write_text("a = 1\nb = 2\n")
-    it = Dialogue(*["y", "y"][not at_once :])
     it.person.before_first = other_agent_writes
-    write = tool("note", returns("done"), writes=lambda _given: [str(path)])
-    it.tools = [replace(write, foresee=foresee)]
-    call = replace(NOTE, input={"path": "app.py", "edits": []})
 
     assert await it.decide(call) == [Approved()]
     before, after = it.screen.text.split("app.py changed meanwhile: shown anew\n")
@@ -228,21 +222,13 @@ async def test_question_is_shown_anew_when_its_file_changed_meanwhile(at_once: b
 
 async def test_question_of_an_edit_stays_while_its_file_changes_elsewhere() -> None:
     """A log that grows was shown anew twice a second, and nothing could be answered."""
-    path = Path("grown.log").absolute()
-
-    async def foresee(_given: object, _context: ToolContext, contents: FileContents) -> None:
-        contents[str(path)] = path.read_bytes().replace(b"first", b"FIRST")
+    it = Dialogue("y")
+    call = edit_of("first\n", it, lambda text: text.replace(b"first", b"FIRST"))
 
     async def grows() -> None:
-        with path.open("a") as log:
-            log.write("one more\n")
+        EDITED.write_text(f"{EDITED.read_text()}one more\n")
 
-    path.write_text("first\n")
-    it = Dialogue("y")
     it.person.before_first = grows
-    write = tool("note", returns("done"), writes=lambda _given: [str(path)])
-    it.tools = [replace(write, foresee=foresee)]
-    call = replace(NOTE, input={"path": "grown.log", "edits": []})
 
     assert await it.decide(call) == [Approved()]
     assert "shown anew" not in it.screen.text
@@ -250,21 +236,28 @@ async def test_question_of_an_edit_stays_while_its_file_changes_elsewhere() -> N
 
 async def test_decline_counts_although_the_file_changed_meanwhile() -> None:
     """Only an answer that allows the change needs to have seen it."""
-    path = Path("app.py").absolute()
-
-    async def foresee(_given: object, _context: ToolContext, contents: FileContents) -> None:
-        contents[str(path)] = b"b = 20\n"
+    it = Dialogue("n")
+    call = edit_of("a = 1\n", it, lambda _text: b"b = 20\n")
 
     async def other_agent_writes() -> None:
-        path.write_text("a = 10\n")
+        EDITED.write_text("a = 10\n")
 
-    path.write_text("a = 1\n")
-    it = Dialogue("n")
     it.person.before_first = other_agent_writes
+
+    assert await it.decide(call) == [REFUSED]
+
+
+def edit_of(text: str, it: Dialogue, change: Callable[[bytes], bytes]) -> ToolCall:
+    """Write *text* to `EDITED`, and return a call of a tool that edits it by *change*."""
+    path = EDITED.absolute()
+
+    async def foresee(_given: object, _context: ToolContext, contents: FileContents) -> None:
+        contents[str(path)] = change(path.read_bytes())
+
+    EDITED.write_text(text)
     write = tool("note", returns("done"), writes=lambda _given: [str(path)])
     it.tools = [replace(write, foresee=foresee)]
-
-    assert await it.decide(replace(NOTE, input={"path": "app.py", "edits": []})) == [REFUSED]
+    return replace(NOTE, input={"path": EDITED.name, "edits": []})
 
 
 async def test_approval_question_shows_call_directory_reason_and_answers() -> None:
