@@ -8,8 +8,11 @@ from agent_cli.system.paths import real_path
 
 # Each mount costs half a millisecond per command; beyond this, whole directories are used.
 MOUNTS_MAX = 60
-TEMPORARY = ("/tmp", "/var/tmp", "/private/tmp")
-"""Folders of which a sandbox may have its own, without what lies there."""
+TEMPORARY = (
+    *("/tmp", "/var/tmp", "/dev/shm"),
+    *("/private/tmp", "/var/folders", "/private/var/folders"),  # of macOS
+)
+"""Folders for what nobody keeps; of some, a sandbox may have its own, without what lies there."""
 
 
 def fewer(paths: Sequence[Path], *, keep: Sequence[Path]) -> tuple[Path, ...]:

@@ -97,13 +97,15 @@ def test_rules_of_the_workspace_hold_in_the_other_folders_of_the_session(tmp_pat
     assert not rules.hides(main / "src" / "priv" / "x", tree)
 
 
-@each_row("state", ["bwrap", "landlock"])
+@each_row(
+    ("state", "around"), [("bwrap", "/tmp"), ("landlock", "/tmp"), ("bwrap", "/dev/shm")]
+)
 @each_row("reads_only", [False, True])
 def test_command_below_a_repository_in_tmp_sees_all_of_it(
-    state: State, *, reads_only: bool
+    state: State, around: str, *, reads_only: bool
 ) -> None:
     """`git add -A` took the files above for deleted, and a commit deleted them."""
-    with world(state) as place, TemporaryDirectory(dir="/tmp") as folder:
+    with world(state) as place, TemporaryDirectory(dir=around) as folder:
         main = Path(folder, "main")
         (main / "pkg").mkdir(parents=True)
         files = {"above": "above", "pkg/own": "own", ".gitignore": ".env", ".env": CANARY}

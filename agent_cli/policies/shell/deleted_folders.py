@@ -18,6 +18,7 @@ from agent_cli.policies.shell.reach import matches
 from agent_cli.policies.shell.readings import Reading
 from agent_cli.policies.shell.starters import base_name, options_end, with_unknown
 from agent_cli.policies.shell.words import has_glob
+from agent_cli.sandbox.path_sets import TEMPORARY
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.paths import real_path
 
@@ -27,10 +28,6 @@ REMOVES_TREES: Final = frozenset({"rimraf", "del-cli", "srm"})
 RUN_FOR_EACH: Final = frozenset({"xargs", "gxargs", "parallel"})
 """They run a command for the names that they read."""
 
-_TEMPORARY: Final = (
-    *("/tmp", "/var/tmp", "/dev/shm"),
-    *("/private/tmp", "/var/folders", "/private/var/folders"),  # of macOS
-)
 _HISTORY: Final = (".git", ".git/objects", ".git/objects/pack", ".git/refs", ".git/refs/heads")
 _OPTION_OF_FOLDER: Mapping[str, re.Pattern[str]] = MappingProxyType(
     {
@@ -99,7 +96,7 @@ def is_foreign_file(target: str, root: PurePath, *, is_here: bool) -> bool:
     """
     path = os.path.normpath(root / target)
     is_known = target.startswith("/") or is_here
-    around = (root, *_TEMPORARY)
+    around = (root, *TEMPORARY)
     return target.startswith("~") or (
         is_known and not any(f"{path}/".startswith(f"{each}/") for each in around)
     )
