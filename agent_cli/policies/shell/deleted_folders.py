@@ -28,6 +28,10 @@ REMOVES_TREES: Final = frozenset({"rimraf", "del-cli", "srm"})
 RUN_FOR_EACH: Final = frozenset({"xargs", "gxargs", "parallel"})
 """They run a command for the names that they read."""
 
+# Of a running program, and gone with it. Deeper, and in /run/media, other file systems are mounted.
+_RUNTIME_FILE: Final = late_pattern(
+    r"(?:/var)?/run/(?:lock/.+|user/\d+/(?:[^/]+/)?[^/]+|(?:[^/]+/)?[^/]+\.(?:pid|lock|sock(?:et)?))"
+)
 _HISTORY: Final = (".git", ".git/objects", ".git/objects/pack", ".git/refs", ".git/refs/heads")
 _OPTION_OF_FOLDER: Mapping[str, re.Pattern[str]] = MappingProxyType(
     {
@@ -90,16 +94,15 @@ def is_history(target: str) -> bool:
 
 
 def is_foreign_file(target: str, root: PurePath, *, is_here: bool) -> bool:
-    """Return whether *target* lies outside *root*, and in no temporary folder.
+    """Return whether *target* lies outside *root*, is no temporary file and of no running program.
 
     A path that is not whole is known with *is_here*, in no other folder than *root*.
     """
     path = os.path.normpath(root / target)
     is_known = target.startswith("/") or is_here
     around = (root, *TEMPORARY)
-    return target.startswith("~") or (
-        is_known and not any(f"{path}/".startswith(f"{each}/") for each in around)
-    )
+    is_kept = not any(f"{path}/".startswith(f"{each}/") for each in around)
+    return target.startswith("~") or (is_known and is_kept and not _RUNTIME_FILE.fullmatch(path))
 
 
 def file_made(script: str, root: PurePath) -> Reading:

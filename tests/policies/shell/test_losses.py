@@ -1304,6 +1304,13 @@ def test_setting_a_command_of_git_that_loses_something_asks(script: str, *, expe
         *(("cd /srv && ls && cd - && rm x", False), ("(cd /srv && ls) && rm x", False)),
         *(("cd /srv && find . -name x -delete", True), ('cd "$d" && rm ../x', False)),
         *(("cd /tmp && find . -name x -delete", False), ("cd /nowhere/a && rm ../x", False)),
+        *(("rm -f /run/user/1000/x", False), ("sudo rm -f /var/run/x.pid /run/a/b.sock", False)),
+        *(("D=/run/user/0; rm $D/a/x", False), ("cd /run/lock && rm x", False)),
+        # Other file systems, and what is no file of a running program.
+        *(("rm /run/media/me/disk/x", True), ("rm /run/user/1000/gvfs/smb-share:a/x", True)),
+        *(("rm /run/user/1000/../../../etc/x", True), ("rm /run/host/etc/x", True)),
+        *(("rm -r /run/user/1000/x", True), ("rm /run/user/1000/*", True)),
+        *(("rm ~/run/x.pid", True), ("cd /run/media/me/disk && rm x.pid", True)),
     ],
 )
 def test_deleting_a_file_of_the_home_or_the_system_asks(script: str, *, expected: bool) -> None:
