@@ -1,9 +1,9 @@
 """The lifecycle hooks of a session: run them and list them. Free of cost without any."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from agent_cli.app.hooks import (
     covers,
@@ -16,12 +16,14 @@ from agent_cli.app.hooks import (
 )
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.agents import WorkingAgent
-from agent_cli.contracts.events import Event, EventSink, Notice
+from agent_cli.contracts.events import Event, EventSink, Notice, ToolCall
 from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import Deny, Tool, Verdict
 from agent_cli.contracts.written_hooks import guards_on
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
+from agent_cli.plugins.todo import TodoInput, new_and_done, todo_list
 from agent_cli.policies.compaction import AroundCompaction
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.shell.reach import Reach
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from agent_cli.hooks.lifecycle import Lifecycle
     from agent_cli.hooks.runs import HookRuns
 
+_STEP_EVENTS: Final = {"new": "TaskCreated", "done": "TaskCompleted"}
 _IDLE_AFTER_S = 60.0  # the same limit as Claude Code
 
 
@@ -161,12 +164,10 @@ class SessionHooks:
         """Return *config* with hooks wrapped around its actions; unchanged without hooks."""
         if self._lifecycle is None or self._asking is None:
             return config
-        from agent_cli.app.hooks.tasks import around_tasks
-
         config = self.around_calls(config, reach)
         return replace(
             config,
-            authorize_tool=around_tasks(self._asking, config.authorize_tool),
+            authorize_tool=_around_tasks(self._asking, config.authorize_tool),
             prepare=(self._lifecycle, *config.prepare),
             get_follow_up_messages=self._lifecycle.follow_ups_beside(config.get_follow_up_messages),
         )
@@ -327,3 +328,42 @@ def _effort_of(agent: Agent) -> str:
 
 def _objection(hook: "Hook", startup: StartupContext) -> str:
     return startup.guard_objection() if guards_on(hook.event) else startup.objection()
+
+
+def _around_tasks(asking: "EventHooks", authorize: Any) -> Any:
+    """Wrap *authorize* in the hooks of the list of steps; unchanged without such hooks.
+
+    A hook that says no keeps the list as it was.
+    """
+    if not any(asking.is_asked(event, "") for event in _STEP_EVENTS.values()):
+        return authorize
+
+    async def asked(call: ToolCall, tool: Tool, params: object) -> Verdict:
+        verdict: Verdict = await authorize(call, tool, params)
+        if isinstance(verdict, Deny) or not isinstance(params, TodoInput):
+            return verdict
+        for event, subject, about in _changed_steps(asking, params):
+            answer = await asking.ask(event, "", **about)
+            if answer.refusal:
+                return Deny(
+                    f"A {event} hook of the user's says no to the step {subject!r};"
+                    f" the list stays as it was: {answer.refusal}"
+                )
+        return verdict
+
+    return asked
+
+
+def _changed_steps(
+    asking: "EventHooks", params: TodoInput
+) -> Iterator[tuple[str, str, dict[str, Json]]]:
+    """Yield the event, the step and the fields of the hook's input for each change of the list."""
+    for change, i in new_and_done(todo_list(asking.conversation()), params.todos):
+        item = params.todos[i]
+        about: dict[str, Json] = {"task_id": str(i + 1), "task_subject": item.content}
+        described: dict[str, Json] = {"task_description": item.active_form}
+        yield (
+            _STEP_EVENTS[change],
+            item.content,
+            about | (described if item.active_form else {}),
+        )
