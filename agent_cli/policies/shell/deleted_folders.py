@@ -32,6 +32,12 @@ RUN_FOR_EACH: Final = frozenset({"xargs", "gxargs", "parallel"})
 _RUNTIME_FILE: Final = late_pattern(
     r"(?:/var)?/run/(?:lock/.+|user/\d+/(?:[^/]+/)?[^/]+|(?:[^/]+/)?[^/]+\.(?:pid|lock|sock(?:et)?))"
 )
+# What programs fill anew by themselves; no folder whose name may be that of a person.
+_CACHE: Final = late_pattern(
+    r"(?:~|/root|/(?:home|Users)/[^/]+)/(?:\.npm/_cacache|(?:\.cache|Library/Caches)/.*[^/*].*)"
+    r"|/var/lib/apt/lists(?:/.*)?|/var/cache/(?:apt|apk|dnf|yum)(?:/.*)?",
+    re.DOTALL,
+)
 _HISTORY: Final = (".git", ".git/objects", ".git/objects/pack", ".git/refs", ".git/refs/heads")
 _OPTION_OF_FOLDER: Mapping[str, re.Pattern[str]] = MappingProxyType(
     {
@@ -49,12 +55,6 @@ _MOVES: Final = _CHANGE_FOLDER | {"popd"}
 _OTHER_ROOT: Final = frozenset({"chroot", "nsenter", "bwrap"})
 DELETERS: Final = frozenset({"rm"}) | REMOVES_TREES | FINDS
 _MOVERS: Final = frozenset({"mv", "cp"})
-# It stands alone at the beginning, before anything could bring a file of that name.
-_MAKES_FILE: Final = late_pattern(
-    r"\s*truncate\s+(?P<option>-s|--size)(?:\s+|=)?(?P<size>[1-9]\d*[KMGT]?)\s+(?P<name>\w[\w./-]*)"
-    r"\s*(?:(?:&&|[;\n])(?!.*truncate)[^\"'\\$`]*)?",
-    re.DOTALL | re.ASCII,
-)
 QUOTES: Final = late_pattern(r"[\"']")
 _TARGET_FOLDER: Final = late_pattern(r"(?:-[a-zA-Z]*t|--t[a-z-]*(?:=|$))(.*)", re.DOTALL)
 _FROM_HERE: Final = _MOVERS | RUN_FOR_EACH | {"ln", "truncate", "fd", "fdfind", "read"}
@@ -105,15 +105,9 @@ def is_foreign_file(target: str, root: PurePath, *, is_here: bool) -> bool:
     return target.startswith("~") or (is_known and is_kept and not _RUNTIME_FILE.fullmatch(path))
 
 
-def file_made(script: str, root: PurePath) -> Reading:
-    """Return the `truncate` with which *script* begins if it makes a new file; else ()."""
-    found = _MAKES_FILE.fullmatch(script)
-    if not found or ".." in found["name"] or os.path.lexists(root / found["name"]):
-        return ()
-    is_joined = not script[found.end("option")].isspace()
-    size = script[found.end("option") : found.end("size")] if is_joined else found["size"]
-    option = (found["option"] + size,) if is_joined else (found["option"], size)
-    return ("truncate", *option, found["name"])
+def is_cache(target: str) -> bool:
+    """Return whether *target* is in a cache, or is the whole one of a program of the machine."""
+    return _CACHE.fullmatch(os.path.normpath(target)) is not None
 
 
 def brings_paths(readings: Sequence[Reading]) -> bool:

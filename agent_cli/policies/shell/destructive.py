@@ -1,5 +1,6 @@
 """Irreversible commands, which need a person's approval each time, in every mode."""
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, dropwhile
@@ -12,7 +13,7 @@ from agent_cli.policies.shell.deleted_folders import (
     REMOVES_TREES,
     RUN_FOR_EACH,
     entered,
-    file_made,
+    is_cache,
     is_elsewhere,
     is_foreign_file,
     is_recursive,
@@ -76,6 +77,12 @@ _UNREADABLE = late_pattern(r"[0-3]?[0-7]{0,2}|0[0-3][0-7]{2}|[ugoa]*-[wx]*r[wx]*
 _TRIES_ONLY = late_pattern(r"-[^-eBfMT]*n.*|--dry-run")
 # It changes the folder of `cd x`, or of git.
 _MOVES = late_pattern(r"cdpath|git_work_tree|core\.worktree")  # of the casefolded script
+# It stands alone at the beginning, before anything could bring a file of that name.
+_MAKES_FILE = late_pattern(
+    r"\s*truncate\s+(?P<option>-s|--size)(?:\s+|=)?(?P<size>[1-9]\d*[KMGT]?)\s+(?P<name>\w[\w./-]*)"
+    r"\s*(?:(?:&&|[;\n])(?!.*truncate)[^\"'\\$`]*)?",
+    re.DOTALL | re.ASCII,
+)
 ENTERS_FOLDER = late_pattern(
     r"\s*cd\s+(?P<quote>[\"']?)(?P<folder>(?:/|~|\.\./?)[\w./@+~-]*)(?P=quote)\s*&&(?P<rest>.*)",
     re.DOTALL | re.ASCII,
@@ -97,7 +104,7 @@ def destructions(readings: Iterable[Reading], root: PurePath, script: str = "") 
     """Return descriptions of what *readings*, those of *script*, would destroy or publish."""
     is_fed = feeds_xargs(script)
     seen = [*readings]
-    if (made := file_made(script, root)) and seen.count(made) == 1:
+    if (made := _file_made(script, root)) and seen.count(made) == 1:
         seen.remove(made)
     commands = [*dict.fromkeys(_named(seen))]
     by_link = leads_out(commands, root)
@@ -135,6 +142,17 @@ def destructions(readings: Iterable[Reading], root: PurePath, script: str = "") 
     if BEYOND in seen:
         found.append(TOO_LONG)
     return list(filter(None, dict.fromkeys(found)))
+
+
+def _file_made(script: str, root: PurePath) -> Reading:
+    """Return the `truncate` with which *script* begins if it makes a new file; else ()."""
+    found = _MAKES_FILE.fullmatch(script)
+    if not found or ".." in found["name"] or os.path.lexists(root / found["name"]):
+        return ()
+    is_joined = not script[found.end("option")].isspace()
+    size = script[found.end("option") : found.end("size")] if is_joined else found["size"]
+    option = (found["option"] + size,) if is_joined else (found["option"], size)
+    return ("truncate", *option, found["name"])
 
 
 def _folder_entered(
@@ -196,7 +214,7 @@ def written_losses(script: str) -> list[str]:
         *(
             f"rm {each} deletes every file of a folder"
             for each in targets
-            if EVERY_NAME.fullmatch(each)
+            if EVERY_NAME.fullmatch(each) and not is_cache(each)
         ),
         *(_FOREIGN_FILE for each in targets if _AT_HOME.fullmatch(each.strip('"'))),
     ]
@@ -271,7 +289,7 @@ def _removal(
         for option in options
     )
     before = (word for word in arguments[:end] if word is None or not word.startswith("-"))
-    named = (*before, *arguments[end + 1 :])
+    named = [each for each in (*before, *arguments[end + 1 :]) if not (each and is_cache(each))]
     if recursive and any(
         each is None
         or by_link

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from agent_cli.policies.shell.assignments import EXPANSIONS, NEW, Assignments, script_in
 from agent_cli.policies.shell.braces import TooManyWords, unbraced
+from agent_cli.policies.shell.deleted_folders import is_cache
+from agent_cli.policies.shell.other_machines import MAY_BE_OTHERS, removals_elsewhere
 from agent_cli.policies.shell.starters import is_shell
 from agent_cli.policies.shell.syntax import descendants, outermost, source, syntax_tree
 from agent_cli.system.loading import late_pattern
@@ -85,6 +87,7 @@ def with_known_words(script: str, *, own_temporary: bool) -> Sequence[str]:
     is_sequence = known is not None and not (
         MAY_RUN_ELSEWHERE.search(script) or _MOVES_UNSEEN.search(script)
     )
+    may_be_others = MAY_BE_OTHERS.search(script) is not None
     place = _Place()
     changes: list[tuple[Node, Sequence[str]]] = []
     for node in descendants(tree):
@@ -92,6 +95,8 @@ def with_known_words(script: str, *, own_temporary: bool) -> Sequence[str]:
             continue
         if _ON_TEST_DATABASE.fullmatch(source(node)):
             changes.append((node, [_DOES_NOTHING]))
+        elsewhere = () if may_be_others else removals_elsewhere(node)
+        changes += [(word, [text]) for word, text in elsewhere]
         name = node.child_by_field_name("name")
         is_folder = name is not None and source(name) in _CHANGE_FOLDER
         needs = name is None or source(name) not in _IGNORE_EMPTY
@@ -351,6 +356,8 @@ def _quoted(word: str) -> str:
 def _is_chosen(word: str) -> bool:
     """Return whether *word*, if it is a pattern, stands for some names in the folder alone."""
     if not {"*", "?"}.intersection(word):
+        return True
+    if is_cache(word):
         return True
     parts = [part for part in word.split("/") if part != "."]
     # macOS takes .GIT for .git.

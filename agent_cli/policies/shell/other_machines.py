@@ -1,0 +1,218 @@
+"""Know what a command deletes in a container or on another machine, for what cannot be taken back.
+
+No path there is one of this machine. A file that the command names is left to the rules, and so is
+a folder of a kind that is made again, or one of a new container without a folder of this machine.
+All else is judged as here: a tree of which nothing is known, a pattern of all names, a variable.
+"""
+
+import os.path
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from agent_cli.policies.shell.deleted_folders import FINDS, is_cache, is_history
+from agent_cli.policies.shell.searches import EVERY_NAME, is_narrow
+from agent_cli.policies.shell.starters import base_name, is_shell, options_end
+from agent_cli.policies.shell.syntax import NOT_WORDS, descendants, source, syntax_tree
+from agent_cli.policies.shell.words import likely_word
+from agent_cli.sandbox.path_sets import TEMPORARY
+from agent_cli.system.loading import late_pattern
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+Place: TypeAlias = Literal["machine", "container", "new container"]
+
+# The words of a command, each ended by a NUL, up to the command that it runs elsewhere.
+_WORD: Final = r"[^\0]*\0"
+_STARTED: Final = (
+    r"(?>(?:(?:sudo|doas|timeout|nice|nohup|time|command|exec|env|sshpass)\0"
+    rf"(?>(?:-p\0{_WORD}|-[^\0]+\0|\d[\d.]*[smhd]?\0|\w+=[^\0]*\0)*))*)(?:[^\0]*/)?"
+)
+_FLAG: Final = r"-[itdT]+\0|--(?:interactive|tty|detach|privileged|no-tty|rm|init|no-deps|quiet)\0"
+_SET: Final = rf"-[itdT]*[euw]\0?{_WORD}|--(?:env|user|workdir|env-file|index|name)[=\0]{_WORD}"
+# Of `run`, with a value that names no folder of this machine.
+_SET_OF_RUN: Final = (
+    rf"-[phlcm]\0{_WORD}|--(?:publish|network|net|hostname|label|platform|pull|memory|cpus|tmpfs"
+    rf"|add-host|security-opt|cap-add|cap-drop|shm-size|ulimit|gpus)[=\0]{_WORD}"
+)
+_DOCKER: Final = rf"(?:docker|podman|nerdctl)\0(?>(?:(?:-[Hc]|--(?:context|host))[=\0]{_WORD})*)"
+_COMPOSE: Final = (
+    rf"(?:{_DOCKER}compose|docker-compose|podman-compose)\0"
+    rf"(?>(?:(?:-[fp]|--(?:file|project-name|profile|env-file|project-directory))[=\0]{_WORD})*)"
+)
+_SSH_OPTIONS: Final = (
+    r"(?>(?:-[46AaCfGgKkMNnqsTtVvXxYy]+\0"
+    rf"|-[46AaCfgKkMNnqsTtVvXxYy]*[BbcDEeFIiJLlmOopQRSWw]\0?{_WORD})*)"
+)
+_NAME: Final = r"[^-\0][^\0]*\0"
+_WAYS: Final[Mapping[Place, re.Pattern[str]]] = MappingProxyType(
+    {
+        "container": late_pattern(
+            rf"{_STARTED}(?:(?:{_DOCKER}(?:container\0)?|{_COMPOSE})exec\0(?>(?:{_FLAG}|{_SET})*){_NAME}"
+            rf"|(?:kubectl|oc)\0(?>(?:(?!--\0|exec\0){_WORD})*)exec\0(?>(?:(?!--\0){_WORD})*)--\0)"
+        ),
+        "new container": late_pattern(
+            rf"{_STARTED}{_DOCKER}(?:container\0)?run\0(?>(?:{_FLAG}|{_SET}|{_SET_OF_RUN})*){_NAME}"
+        ),
+        # They hand a shell there their words, with blanks between.
+        "machine": late_pattern(
+            rf"{_STARTED}(?:ssh\0{_SSH_OPTIONS}"
+            rf"(?!(?:[^\0@]*@)?(?:localhost|127\.|\[?::1)){_NAME}{_SSH_OPTIONS}"
+            rf"|adb\0(?>(?:-[de]\0|-[sHPt]\0{_WORD})*)(?:shell|exec-out)\0)"
+        ),
+    }
+)
+_LEADS_AWAY: Final = late_pattern(r"docker|podman|nerdctl|kubectl|\b(?:oc|ssh|adb)\s")
+MAY_BE_OTHERS: Final = late_pattern(
+    r"\b(?:alias|hash|enable)\s|\b(?:ssh|adb|kubectl|oc|nerdctl|(?:docker|podman)[\w-]*)\s*\("
+    r"|\bfunction\s"
+)
+"""In a script, what may give the names of these programs another meaning."""
+_UNKNOWN: Final = "\1"
+_PLAIN: Final = late_pattern(r"[\w./+@%,=:*?~-]+")
+_RUNS_SCRIPT: Final = late_pattern(r"-[a-z]*c")
+_ENTERS: Final = late_pattern(
+    r"\s*cd\s+([\"']?)(?P<folder>/[\w./@+-]*)\1\s*(?:&&|;|\n).*", re.DOTALL
+)
+_MOVES: Final = late_pattern(r"\b(?:cd|pushd|popd|chdir|chroot|env)\b")
+_REMOVERS: Final = frozenset({"rm", "unlink"})
+_RECURSES: Final = late_pattern(r"-[a-zA-Z]*[rR][a-zA-Z]*|--r.*")
+# What the machine needs to start and to be reached.
+_OF_THE_SYSTEM: Final = late_pattern(
+    r"/(?:etc|boot|usr|s?bin|lib\w*|dev|proc|sys|system)/.*|(?:.*/)?\.ssh/.*"
+)
+_GENERATED: Final = late_pattern(
+    r"(?!/home/[^/]*(?:/\*)?$)(?:/[^/]+/|(?!/))(?:.*/)?(?:(?:node_modules|__pycache__|\.?cache"
+    r"|\.(?:npm|next|nuxt|turbo|vite|(?:pytest|mypy|ruff)_cache)|dist|build|target|tmp|coverage)"
+    r"(?:/\*)?|(?:node_modules|__pycache__|\.?cache)/.+)",
+    re.DOTALL,
+)
+_ROOT_OR_HOME: Final = late_pattern(r"/?\*?|\.|~.*")
+_DEPTH_MAX: Final = 4
+_DOES_NOTHING: Final = ":"
+
+
+def removals_elsewhere(command: "Node") -> Sequence[tuple["Node", str]]:
+    """Return words of *command*, and texts for them without what it may delete elsewhere."""
+    if not _LEADS_AWAY.search(source(command)):
+        return ()
+    words = _words(command)
+    texts = [*map(_text, words)]
+    if (way := _way(texts)) is None:
+        return ()
+    place, at = way
+    words, texts = words[at:], texts[at:]
+    if place != "machine":
+        left = _left_of(texts, place, "", 0)
+    elif None in texts:
+        return ()
+    else:
+        handed = " ".join(filter(None, texts))
+        is_changed = (kept := _script_left(handed, place, 0)) != handed
+        left = [kept, *[""] * (len(texts) - 1)] if is_changed else texts
+    changed = zip(words, texts, left, strict=True)
+    return [(word, shlex.quote(new) if new else "") for word, old, new in changed if new != old]
+
+
+def _words(command: "Node") -> list["Node"]:
+    return [child for child in command.children if child.type not in NOT_WORDS]
+
+
+def _text(word: "Node") -> str | None:
+    if word.type == "file_redirect":
+        return None
+    written = source(word)
+    return written if _PLAIN.fullmatch(written) else likely_word(written)
+
+
+def _way(texts: Sequence[str | None]) -> tuple[Place, int] | None:
+    """Return where the command of *texts* runs another one, and at which of them it begins."""
+    line = "".join(f"{_UNKNOWN if each is None else each}\0" for each in texts)
+    for place, pattern in _WAYS.items():
+        if found := pattern.match(line):
+            return place, line.count("\0", 0, found.end())
+    return None
+
+
+def _left_of(
+    texts: Sequence[str | None], place: Place, folder: str, depth: int
+) -> Sequence[str | None]:
+    """Return the words *texts* of a command in *place* with `:` for what it may delete."""
+    begin = 1 if texts[:1] in (["sudo"], ["doas"]) else 0
+    name, behind = base_name((texts[begin:] or [""])[0] or ""), texts[begin + 1 :]
+    if name in _REMOVERS and _may_remove(behind, place, folder):
+        return [_DOES_NOTHING, *[""] * (len(texts) - 1)]
+    if name in FINDS and place != "machine" and _may_find(behind):
+        return [_DOES_NOTHING, *[""] * (len(texts) - 1)]
+    left = [*texts]
+    for at in range(begin + 2, len(texts)):
+        option, script = texts[at - 1], texts[at]
+        if is_shell(name) and option and script and _RUNS_SCRIPT.fullmatch(option):
+            left[at] = _script_left(script, place, depth + 1)
+            break
+    return left
+
+
+def _script_left(script: str, place: Place, depth: int) -> str:
+    """Return *script*, which a shell in *place* runs, with `:` for what it may delete."""
+    tree = syntax_tree(script)
+    if depth > _DEPTH_MAX or tree.has_error:
+        return script
+    entered = _ENTERS.fullmatch(script)
+    is_moved = len(_MOVES.findall(script)) > (1 if entered else 0)
+    folder = entered["folder"] if entered else ""
+    text, at, pieces = script.encode(), 0, list[bytes]()
+    for node in descendants(tree):
+        if node.type != "command" or node.start_byte < at:
+            continue
+        texts = [*map(_text, _words(node))]
+        within, begin = _way(texts) or (place, 0)
+        start = "" if begin else ".." if is_moved else folder
+        left = _left_of(texts[begin:], within, start, depth)
+        if left != texts[begin:] and None not in left:
+            kept = (*texts[:begin], *filter(None, left))
+            pieces += [text[at : node.start_byte], shlex.join(map(str, kept)).encode()]
+            at = node.end_byte
+    return b"".join([*pieces, text[at:]]).decode()
+
+
+def _may_remove(words: Sequence[str | None], place: Place, folder: str) -> bool:
+    """Return whether `rm` with *words* may delete in *place*; relative paths begin in *folder*."""
+    end = options_end(words)
+    options = [word for word in words[:end] if word and word.startswith("-")]
+    named = [*(word for word in words[:end] if word not in options), *words[end + 1 :]]
+    paths = [
+        os.path.normpath(f"{folder}/{each}" if folder and each[0] not in "/~" else each)
+        for each in named
+        if each
+    ]
+    if len(paths) < len(named) or not paths or any(".." in each.split("/") for each in paths):
+        return False
+    if place == "new container":
+        return not any(map(_ROOT_OR_HOME.fullmatch, paths))
+    if place == "machine" and any(map(_OF_THE_SYSTEM.fullmatch, paths)):
+        return False
+    if any(map(_RECURSES.fullmatch, options)):
+        return all(_is_made_again(each, is_own=place == "container") for each in paths)
+    return not any(map(EVERY_NAME.fullmatch, paths))
+
+
+def _is_made_again(path: str, *, is_own: bool) -> bool:
+    """Return whether the folder *path* there is of a kind that is made again.
+
+    With *is_own*, it is a container: no other program has temporary files there.
+    """
+    if is_history(path) or path in TEMPORARY:
+        return False
+    if any(path.startswith(f"{each}/") for each in TEMPORARY):
+        return is_own or re.search(r"\w", path.rsplit("/", maxsplit=1)[-1]) is not None
+    return is_cache(path) or _GENERATED.fullmatch(path) is not None
+
+
+def _may_find(words: Sequence[str | None]) -> bool:
+    """Return whether `find` with *words* deletes files of a container by their names alone."""
+    known = [word for word in words if word is not None]
+    return len(known) == len(words) and "/" not in known and is_narrow(tuple(words))

@@ -1,0 +1,106 @@
+"""What a command deletes in a container, on another machine, or of caches."""
+
+from pathlib import Path
+
+from agent_cli.policies.shell import CommandRules, Reach, judge
+from tests.tables import each_row
+
+
+def asks(script: str) -> bool:
+    """Return whether *script* asks in every mode."""
+    return judge(script, CommandRules(), Reach(root=Path("/nowhere/here"))).verdict == "ask"
+
+
+@each_row(
+    "script",
+    [
+        *("docker exec c rm -f /app/x", "docker exec -it c sh -c 'rm -f /app/x && ls /app'"),
+        *(
+            "sudo docker exec -u root -w /app \"$C\" rm '/app/x'",
+            "podman container exec c unlink /a/x",
+        ),
+        *(
+            "docker compose -f a.yml exec -T web rm -f /app/tmp/pids/server.pid",
+            "f() { docker exec c rm /a/x; }; f",
+        ),
+        *("D=/app; docker exec c rm -f $D/x", "for f in a b; do docker exec c rm -f /app/$f; done"),
+        *("bash -c 'docker exec c rm -f /app/x'", "x=$(docker exec c rm -f /app/x 2>&1)"),
+        *(
+            "kubectl -n a exec -it web -c b -- sh -c 'rm -f /app/x'",
+            "docker --context p exec c rm /a/x",
+        ),
+        *(
+            "docker exec c rm -rf /app/node_modules /app/dist /tmp/x",
+            "docker exec c sh -c 'rm -rf /tmp/*'",
+        ),
+        *(
+            "docker exec c sh -c 'cd /app && rm -rf node_modules'",
+            "docker exec c rm -rf /var/cache/nginx",
+        ),
+        *(
+            "docker exec c find /app -name '*.pyc' -delete",
+            "timeout 9 docker exec c rm -f /app/x || true",
+        ),
+        "docker run --rm -it -e A=b img bash -c 'apt update && rm -rf /var/lib/apt/lists/* /srv/x'",
+        *(
+            "ssh host rm x",
+            "ssh -i key -p 22 root@host 'rm -f /opt/a/x.log && systemctl restart a'",
+        ),
+        *('ssh "$H" "rm -rf /tmp/deploy"', "ssh host sudo rm -f /srv/x", "ssh host -t 'rm /srv/x'"),
+        *("ssh host docker exec c rm -f /app/x", "ssh host 'cd /opt/a && rm -rf node_modules'"),
+        *("adb shell rm -f /data/local/tmp/x", "adb -s e shell rm /sdcard/x.png"),
+        *("apt-get install -y a && rm -rf /var/lib/apt/lists/*", "rm -rf ~/.cache/pip"),
+        *("sudo rm -rf /var/cache/apt", "rm -rf ~/.npm/_cacache ~/Library/Caches/x"),
+    ],
+)
+def test_deleting_what_is_named_or_made_again_elsewhere_is_left_to_the_rules(script: str) -> None:
+    """Threat 19: users who are asked about everything soon approve everything."""
+    assert not asks(script)
+
+
+@each_row(
+    "script",
+    [
+        *("docker exec c rm -rf /", "docker exec c rm -rf /data", "docker exec c rm -rf ~"),
+        *(
+            "docker exec db rm -rf /var/lib/mysql",
+            'docker exec c rm -rf "$D"',
+            "docker exec c rm -rf .git",
+        ),
+        *(
+            "docker exec c sh -c 'rm -rf /app/*'",
+            "docker exec c rm -rf /app/.git",
+            "docker exec c rm -rf .",
+        ),
+        *("docker exec c sh -c 'rm /app/x; rm -rf /data'", "docker exec c rm -rf /tmp/../data"),
+        *("docker exec c sh -c 'ls | xargs rm -rf'", "docker exec c find /data -type f -delete"),
+        *("docker exec c sh -c 'cd /data && rm -rf *'", "kubectl exec web -- rm -rf /data"),
+        *(
+            "docker exec c sh -c 'rm -f /a/x; psql -c \"DROP TABLE x\"'",
+            "docker exec c rm -rf /cache",
+        ),
+        # Of this machine, beside what is not.
+        *("docker exec c rm -f /app/x; rm -f /etc/x", "docker exec c rm -f /a/x && rm -f /a/x"),
+        *('docker exec c rm -f "/app/$(rm -rf ~)"', "X=$(rm -rf ~) docker exec c rm -f /app/x"),
+        *("docker exec c rm -f /a/x > /dev/sda", "docker exec c rm -f /a/x <<< $(rm -rf ~)"),
+        *("docker run -v /:/h img rm -rf /h/x", "docker run --rm -v ~/:/w img sh -c 'rm -f /w/x'"),
+        *("docker run --mount type=bind,src=/,dst=/h img rm /h/x", "nerdctl run x rm -rf ~"),
+        *(
+            "docker run --privileged --pid=host img nsenter -t 1 -m rm -rf /srv",
+            "ls | xargs ssh h rm -rf",
+        ),
+        *('docker() { "$@"; }; docker exec c rm -f /etc/x', "alias ssh=eval; ssh h rm -f /etc/x"),
+        *("ssh localhost rm -f /srv/x", "ssh me@127.0.0.1 'rm -f /srv/x'", "ssh h 'rm -rf ~'"),
+        *("ssh h 'rm -rf /srv/a'", "ssh h rm -f /etc/x.conf", "ssh h 'rm ~/.ssh/authorized_keys'"),
+        *("ssh -o ProxyCommand='rm -rf ~' h rm -f /x", "ssh h rm -f /srv/x \\; rm -rf /srv"),
+        *("ssh h 'rm -rf /tmp/*'", "ssh h rm -rf /srv/../etc/build", "ssh h 'rm -rf /home/build'"),
+        *("ssh h bash <<'E'\nrm -rf /srv\nE", 'ssh h "rm -rf $D"', "ssh h 'rm -rf $D'"),
+        *("adb shell rm -rf /sdcard/DCIM", "ssh h 'cd /srv && cd a && rm -rf b'"),
+        *("rm -rf ~/.cache", "rm -rf ~/.cache/*", "rm -rf ~/.cache/../x", "rm -rf ~/.cachex/a"),
+        *("rm -rf /var/lib/apt", "rm -rf /var/lib/apt/lists/../../x", "cd ~ && rm -rf .cache"),
+        *("rm -rf /var/lib/apt/lists/* /srv", "rm -rf /var/lib/apt/lists/*/../../../dpkg"),
+    ],
+)
+def test_deleting_what_may_be_kept_elsewhere_asks(script: str) -> None:
+    """Threat 19: data of volumes, homes and servers, and what is no container's at all."""
+    assert asks(script)
