@@ -10,7 +10,7 @@ The first half runs in a command's keeper and imports little; see `system/launch
     locations      the file that a call names, as a path of ours in the workspace
     recorder       the record of a call, written before the call goes on
     lost_files     keep the files that are about to be lost, and know their names outside
-    kept_files     keep a file: a hard link, a clone or a copy; give it up on a full disk
+    kept_files     keep a file: a hard link, a clone or a copy; copy it back; give it up
     named_copies   keep the files that a command names, where its calls cannot be stopped
     records        one JSON line for each record, in order, and later names of recorded files
 

@@ -1,4 +1,4 @@
-"""Keep a file as it is: by a hard link, a clone or a copy; reversal.py writes it back.
+"""Keep a file as it is: by a hard link, a clone or a copy; reversal.py has it copied back.
 
 What is kept for an undo must never make the command's writes fail, so the disk stays free. Kept
 files hold space that the command has freed. While the disk is nearly full, nothing more is kept,
@@ -25,6 +25,8 @@ LINK_REFUSED = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP)
 _CLONE = 0x40049409  # FICLONE
 _PART_BYTES = 1 << 30
 _READ_BYTES = 1 << 20
+NAME_CHARS = 50
+"""Of up to four bytes, of the 255 of a name."""
 _IS_LINUX = sys.platform == "linux"
 # Looking up names needs fewer rights than listing a folder; macOS has no such flag.
 _LOOKUP = os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", 0)
@@ -37,6 +39,7 @@ NEARLY_FULL = "the disk is nearly full"
 _COMMANDS = "commands"
 
 Inode = tuple[int, int]
+StrPath = str | os.PathLike[str]
 
 
 def keep_link(path: str, kept: str, held: int = -1) -> bool:
@@ -139,6 +142,59 @@ def copy_content(source: int, target: int) -> None:
             if got == 0:
                 return
             at += got
+
+
+def give_copy(kept: StrPath, name: str, folder: int) -> None:
+    """Put a copy of the file *kept* at *name* in an open folder, where nothing is.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    if os.path.islink(kept):
+        os.symlink(os.readlink(kept), name, dir_fd=folder)
+    else:
+        copy_to(kept, name, folder)
+
+
+def copy_to(kept: StrPath, name: str, folder: int) -> None:
+    """Put a copy of *kept* at *name*, at once; a draft left by a kill is written again."""
+    new = f".{name[:NAME_CHARS]}-{os.lstat(kept).st_ino}.undo"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        fill(kept, os.open(new, flags, 0o600, dir_fd=folder))
+        os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(new, dir_fd=folder)
+
+
+def fill(kept: StrPath, target: int) -> None:
+    """Write what *kept* holds into the open file *target*, and close that."""
+    try:
+        source = os.open(kept, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            os.ftruncate(target, 0)
+            copy_content(source, target)
+        finally:
+            os.close(source)
+    finally:
+        os.close(target)
+
+
+def is_begun_copy(kept: str, path: str) -> bool:
+    """Return whether the file at *path* is what a stopped `fill` leaves: a part, then zeros."""
+    try:
+        with open(kept, "rb") as whole, open(path, "rb", opener=_unfollowed) as half:
+            while part := half.read(_READ_BYTES):
+                if not whole.read(len(part)).startswith(part.rstrip(b"\0")):
+                    return False
+    except OSError:
+        return False
+    return True
+
+
+def _unfollowed(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
 def _pass(source: int, target: int, at: int, size: int) -> int:

@@ -24,6 +24,7 @@ import stat
 import struct
 import time
 import zlib
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from agent_cli.undo.git_index import index_entries
@@ -119,13 +120,18 @@ def signature_at(path: str) -> list[int] | None:
         return None
     if stat.S_ISDIR(found.st_mode):
         return [found.st_mode]
-    if path.endswith("/index") and "/.git/" in path:
+    if is_git_index(path):
         with (
             contextlib.suppress(OSError, ValueError, IndexError, struct.error),
             open(path, "rb") as index,
         ):
             return [found.st_mode, _entries(index.read())]
     return [found.st_mode, found.st_size, found.st_mtime_ns]
+
+
+def is_git_index(path: str) -> bool:
+    """Return whether *path* is the index of a repository, which `git status` alone writes anew."""
+    return path.endswith("/index") and "/.git/" in path
 
 
 def is_git_object(path: str) -> bool:
@@ -141,6 +147,18 @@ def repository_of_object(path: str) -> str:
     before, _, inside = path.partition("/.git/")
     folders, store, _ = f"/{inside}".partition("/objects/")
     return f"{before}/.git{folders}" if store else ""
+
+
+def made_in_git(records: Iterable[ChangeRecord]) -> frozenset[str]:
+    """Return the folders and files of git that were made, and the `.git` folders."""
+    made = (record.path for record in records if record.kind == "made")
+    return frozenset(path for path in made if "/.git/" in f"{path}/")
+
+
+def is_kept_object(made: frozenset[str], record: ChangeRecord) -> bool:
+    """Return whether *record* made an object of a repository that stays."""
+    repository = repository_of_object(record.path) if record.kind == "made" else ""
+    return repository != "" and repository not in made
 
 
 def _entries(index: bytes) -> int:
@@ -234,3 +252,31 @@ class Moves:
                     break
             else:
                 return path
+
+
+def follow_times(times: dict[str, State], record: ChangeRecord) -> None:
+    """Note the times that folders are to have in the end, under their names in the end."""
+    match record.kind:
+        case "times" | "folder" | "meta" if record.state and record.state.is_folder:
+            times[record.path] = record.state
+        case "made" | "came":
+            times.pop(record.path, None)
+        case "moved":
+            _rename(times, {record.to: record.path})
+        case "swap":
+            _rename(times, {record.to: record.path, record.path: record.to})
+        case _:
+            pass
+
+
+def _rename(times: dict[str, State], names: dict[str, str]) -> None:
+    renamed: dict[str, State] = {}
+    for path, state in times.items():
+        for now, then in names.items():
+            if f"{path}/".startswith(f"{now}/"):
+                renamed[then + path.removeprefix(now)] = state
+                break
+        else:
+            renamed[path] = state
+    times.clear()
+    times.update(renamed)

@@ -25,9 +25,26 @@ from agent_cli.system.fixed_paths import directory_at
 from agent_cli.system.paths import private_dir
 from agent_cli.system.private_files import write_private
 from agent_cli.system.records import dataclass, field
-from agent_cli.undo.kept_files import LINK_REFUSED, copy_content, inode_of, set_attributes
+from agent_cli.undo.kept_files import (
+    LINK_REFUSED,
+    NAME_CHARS,
+    Inode,
+    copy_to,
+    fill,
+    give_copy,
+    inode_of,
+    is_begun_copy,
+    set_attributes,
+)
 from agent_cli.undo.logs import UNDONE
-from agent_cli.undo.records import ChangeRecord, State, repository_of_object
+from agent_cli.undo.records import (
+    ChangeRecord,
+    State,
+    follow_times,
+    is_git_index,
+    is_kept_object,
+    made_in_git,
+)
 
 CONTENT: Final = "content"
 """The kind of a step for a file that a tool wrote: `to` is the kept content, "" for no file."""
@@ -35,8 +52,8 @@ CONTENT: Final = "content"
 _PLAN, _PROGRESS, _DONE = "plan.jsonl", "progress", "done"
 _FAILED: Final = 2
 _NOT_PUT_BACK: Final = "it could not be put back"
+_KEEP_FILES: Final = ("moved", "swap", "times", "folder")
 _WITH_KEPT: Final = ("gone", "write", CONTENT)
-_NAME_CHARS: Final = 50  # of up to four bytes, of the 255 of a name
 _EXCHANGE = 2
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -61,7 +78,7 @@ class UndoOutcome:
         if record.to and record.kind in _WITH_KEPT:
             self.kept.add(Path(step.kept, record.to))
             why += "; `agent-cli undo list` has it"
-        self.faults.append(f"{record.path}: {why}")
+        self.faults += {f"{record.path}: {why}"} - {*self.faults}
 
 
 def write_plan(folder: Path, steps: Sequence[Step], header: dict[str, str]) -> None:
@@ -92,10 +109,49 @@ def header_of(folder: Path) -> dict[str, str]:
     return found
 
 
-def carry_out(folder: Path) -> UndoOutcome:
+class _Standstill:
+    """Tells the files that others changed while an interrupted undo stood still.
+
+    Theirs is a file that changed in any way since the last step was begun, but not by the undo.
+    """
+
+    def __init__(self, since_ns: int) -> None:
+        """Compare with the time of the last step; 0: the undo begins, and all were compared."""
+        self._since_ns = since_ns
+        self._own: set[Inode] = set()
+        self._has_unlinked = False
+
+    def before(self, step: Step, *, was_begun: bool) -> None:
+        """Look at the file of a *step* before it is done.
+
+        Raises:
+            OSError: Somebody changed it.
+        """
+        record, found = step.record, _found(step.record.path)
+        if not (self._since_ns and found) or record.kind in _KEEP_FILES:
+            return
+        if stat.S_ISDIR(found.st_mode) or is_git_index(record.path):  # `git status` writes it
+            return
+        changed_ns = found.st_mtime_ns if self._has_unlinked else found.st_ctime_ns
+        is_known = changed_ns <= self._since_ns or inode_of(found) in self._own
+        if not is_known and not (was_begun and _may_be_begun(step)):
+            raise OSError(0, "it changed while the undo stood still, so it stays")
+        self._own.add(inode_of(found))
+
+    def after(self, record: ChangeRecord, *, was_begun: bool) -> None:
+        """Note what a step left, done now or before the undo was interrupted."""
+        paths = (record.path, record.to) if record.kind == "swap" else (record.path,)
+        there = [found for path in paths if self._since_ns and (found := _found(path))]
+        self._own.update(map(inode_of, there))
+        if was_begun and not there and record.kind == "made":
+            self._has_unlinked = True  # perhaps one of several names of a file
+
+
+def carry_out(folder: Path, *, is_new: bool = False) -> UndoOutcome:
     """Carry out the plan in *folder*, from where it was interrupted; blocks.
 
-    A step that fails is reported, and the others are done all the same.
+    A step that fails is reported, and the others are done all the same. Unless the plan *is_new*,
+    written a moment ago, a file that others changed meanwhile stays, and is reported too.
 
     Raises:
         OSError: The plan cannot be read, or the progress cannot be written.
@@ -103,12 +159,14 @@ def carry_out(folder: Path) -> UndoOutcome:
     outcome = UndoOutcome()
     lines = (folder / _PLAN).read_text(encoding="utf-8").splitlines()[1:]
     steps = [Step(kept, ChangeRecord.parse(record)) for kept, *record in map(json.loads, lines)]
+    written = [each for each in (folder / _PLAN, folder / _PROGRESS) if each.exists()]
+    standstill = _Standstill(0 if is_new else max(each.stat().st_mtime_ns for each in written))
     begun = _begun(folder / _PROGRESS)
     if (folder / _DONE).exists():
         for number in (number for number, was_due in begun.items() if was_due == _FAILED):
             outcome.add(steps[number], _NOT_PUT_BACK)
         return outcome
-    stays = partial(_is_kept_object, _made_in_git(steps))
+    stays = partial(is_kept_object, made_in_git(step.record for step in steps))
     times: dict[str, State] = {}
     with (folder / _PROGRESS).open("ab", buffering=0) as progress:
         for number, step in enumerate(steps):
@@ -123,14 +181,17 @@ def carry_out(folder: Path) -> UndoOutcome:
                     progress.write(b"%d %d\n" % (number, is_due))
                 try:
                     if is_due and _is_due(step.record):
+                        standstill.before(step, was_begun=was_due is not None)
                         _undo(step)
+                    if is_due:
+                        standstill.after(step.record, was_begun=was_due is not None)
                 except OSError as error:
                     progress.write(b"%d %d\n" % (number, _FAILED))
                     outcome.add(step, error.strerror or str(error))
             elif was_due == _FAILED:
                 outcome.add(step, _NOT_PUT_BACK)
             if is_due:
-                _follow(times, step.record)
+                follow_times(times, step.record)
     for path, state in times.items():
         with contextlib.suppress(OSError):
             os.utime(path, ns=(state.read_ns, state.changed_ns), follow_symlinks=False)
@@ -147,7 +208,7 @@ def put_copy(
         OSError: It cannot be written.
     """
     with directory_at(path.parent) as folder:
-        _give_copy(kept, path.name, folder)
+        give_copy(kept, path.name, folder)
     if state:
         _describe(str(path), state, attributes)
 
@@ -160,6 +221,14 @@ def forget_plan(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+def _may_be_begun(step: Step) -> bool:
+    """Return whether the file of a step may be as it is because the step was interrupted."""
+    record = step.record
+    if record.kind in _WITH_KEPT and record.to:
+        return is_begun_copy(f"{step.kept}/{record.to}", record.path)
+    return record.kind == "meta"
+
+
 def _begun(progress: Path) -> dict[int, int]:
     """Return the steps that were begun, with whether each had something to do."""
     try:
@@ -169,18 +238,6 @@ def _begun(progress: Path) -> dict[int, int]:
     whole = text[: text.rfind(b"\n") + 1]  # the last line may be cut off
     os.truncate(progress, len(whole))
     return {int(number): int(is_due) for number, is_due in map(bytes.split, whole.splitlines())}
-
-
-def _made_in_git(steps: Sequence[Step]) -> frozenset[str]:
-    """Return the folders and files of git that were made, and the `.git` folders."""
-    made = (step.record.path for step in steps if step.record.kind == "made")
-    return frozenset(path for path in made if "/.git/" in f"{path}/")
-
-
-def _is_kept_object(made: frozenset[str], record: ChangeRecord) -> bool:
-    """Return whether *record* made an object of a repository that stays."""
-    repository = repository_of_object(record.path) if record.kind == "made" else ""
-    return repository != "" and repository not in made
 
 
 def _is_due(record: ChangeRecord) -> bool:
@@ -202,34 +259,6 @@ def _is_due(record: ChangeRecord) -> bool:
             return here is not None and not _is(here, state) and _found(record.to) is not None
         case kind:
             return kind != "lost"
-
-
-def _follow(times: dict[str, State], record: ChangeRecord) -> None:
-    """Note the times that folders are to have in the end, under their names in the end."""
-    match record.kind:
-        case "times" | "folder" | "meta" if record.state and record.state.is_folder:
-            times[record.path] = record.state
-        case "made" | "came":
-            times.pop(record.path, None)
-        case "moved":
-            _rename(times, {record.to: record.path})
-        case "swap":
-            _rename(times, {record.to: record.path, record.path: record.to})
-        case _:
-            pass
-
-
-def _rename(times: dict[str, State], names: dict[str, str]) -> None:
-    renamed: dict[str, State] = {}
-    for path, state in times.items():
-        for now, then in names.items():
-            if f"{path}/".startswith(f"{now}/"):
-                renamed[then + path.removeprefix(now)] = state
-                break
-        else:
-            renamed[path] = state
-    times.clear()
-    times.update(renamed)
 
 
 def _undo(step: Step) -> None:
@@ -296,7 +325,7 @@ def _take_away(record: ChangeRecord, kept: str, name: str, folder: int) -> None:
 def _move_aside(kept: str, name: str, folder: int) -> None:
     """Move a file to the folder `undone` of its log."""
     aside = private_dir(Path(kept, UNDONE))
-    os.rename(name, aside / f"{secrets.token_hex(8)}-{name[:_NAME_CHARS]}", src_dir_fd=folder)
+    os.rename(name, aside / f"{secrets.token_hex(8)}-{name[:NAME_CHARS]}", src_dir_fd=folder)
 
 
 def _give_back(kept: Path, name: str, folder: int) -> None:
@@ -308,14 +337,7 @@ def _give_back(kept: Path, name: str, folder: int) -> None:
     except OSError as error:
         if error.errno not in LINK_REFUSED:
             raise
-        _give_copy(kept, name, folder)
-
-
-def _give_copy(kept: Path, name: str, folder: int) -> None:
-    if kept.is_symlink():
-        os.symlink(kept.readlink(), name, dir_fd=folder)
-    else:
-        _copy(kept, name, folder)
+        give_copy(kept, name, folder)
 
 
 def _write_back(kept: Path, record: ChangeRecord, store: str, name: str, folder: int) -> None:
@@ -325,7 +347,7 @@ def _write_back(kept: Path, record: ChangeRecord, store: str, name: str, folder:
         if not found.st_mode & stat.S_IWUSR:
             os.chmod(name, stat.S_IMODE(found.st_mode) | stat.S_IWUSR, dir_fd=folder)
         try:
-            _fill(kept, os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder))
+            fill(kept, os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder))
         except OSError as error:
             if error.errno != errno.ETXTBSY:
                 raise
@@ -333,7 +355,7 @@ def _write_back(kept: Path, record: ChangeRecord, store: str, name: str, folder:
             return
     if found:
         _move_aside(store, name, folder)
-    _copy(kept, name, folder)
+    copy_to(kept, name, folder)
 
 
 def _undo_tool(step: Step, name: str, folder: int) -> None:
@@ -342,31 +364,9 @@ def _undo_tool(step: Step, name: str, folder: int) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name, dir_fd=folder)
         return
-    _copy(Path(step.kept, record.to), name, folder)
+    copy_to(Path(step.kept, record.to), name, folder)
     if record.attributes:
         os.chmod(name, int(record.attributes["mode"]), dir_fd=folder)
-
-
-def _copy(kept: Path, name: str, folder: int) -> None:
-    """Put a copy of *kept* at *name*, at once; a draft left by a kill is written again."""
-    new = f".{name[:_NAME_CHARS]}-{kept.lstat().st_ino}.undo"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        _fill(kept, os.open(new, flags, 0o600, dir_fd=folder))
-        os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(new, dir_fd=folder)
-
-
-def _fill(kept: Path, target: int) -> None:
-    with os.fdopen(target, "wb", buffering=0):
-        source = os.open(kept, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            os.ftruncate(target, 0)
-            copy_content(source, target)
-        finally:
-            os.close(source)
 
 
 def _describe(path: str, state: State, attributes: dict[str, str] | None) -> None:

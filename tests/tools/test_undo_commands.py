@@ -633,10 +633,10 @@ async def test_undo_after_one_that_stopped_goes_on_with_that_and_takes_back_no_o
     stopped = session.run()
     await session.bash("rm -r data; sed -i s/x/y/ src/*.py")
     with monkeypatch.context() as patch, pytest.raises(AgentCliError, match="goes on from there"):
-        patch.setattr(reversal, "_follow", _full_disk)
+        patch.setattr(reversal, "follow_times", _full_disk)
         session.undo()
     with monkeypatch.context() as patch, pytest.raises(AgentCliError, match="goes on from there"):
-        patch.setattr(reversal, "_follow", _full_disk)
+        patch.setattr(reversal, "follow_times", _full_disk)
         session.undo()
     assert tree(session.root) != between
 

@@ -139,6 +139,31 @@ async def test_undo_in_part_killed_at_any_moment_is_finished_too(tmp_path: Path)
     assert all(was_killed)
 
 
+async def test_start_that_finishes_an_undo_says_so_and_names_what_stays(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Files change as the program starts, and nobody else would say what could not go back."""
+    root = tmp_path / "work"
+    fill(root)
+    before = tree(root)
+    session = Session(root, tmp_path / "state")
+    try:
+        session.run()
+        await session.bash(COMMAND)
+        assert killed_at(session, 12)
+        (root / "src/a1.py").write_text("mine")
+
+        session.again()
+    finally:
+        session.close()
+
+    [sentence] = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert "an undo that had stopped is finished now; not restored: " in sentence
+    assert f"{root}/src/a1.py: it changed while the undo stood still, so it stays" in sentence
+    assert (root / "src/a1.py").read_text() == "mine"
+    assert [name for name, state in tree(root).items() if before[name] != state] == ["src/a1.py"]
+
+
 @pytest.mark.slow
 async def test_undo_in_part_killed_before_each_of_its_changes(tmp_path: Path) -> None:
     """As above, at all of them."""

@@ -176,6 +176,36 @@ def test_what_failed_before_a_kill_stays_kept_after_it(
     assert (root / "data/p1.bin").exists()
 
 
+def test_file_that_changed_while_an_undo_stood_still_stays(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    """Between a kill and the next start, a person's work is theirs as before any undo."""
+    root = tmp_path / "work"
+    fill(root)
+    before = tree(root)
+    command = "rm data/p1.bin; echo x > src/a1.py; echo new > made; mv src/a2.py two; rm two hard"
+    link = begin(launcher, root, tmp_path / "log", command)
+    found(link, "over")
+    link.end(LIMIT_S)
+    log = logged(tmp_path / "log")
+    plan(tmp_path / "plan", log)
+    assert killed_at(tmp_path / "plan", 1, after=True)
+    theirs = [root / name for name in ("data/p1.bin", "src/a1.py", "made")]
+    for each in theirs:
+        each.write_text("mine")
+
+    outcome = carry_out(tmp_path / "plan")
+    drop_kept(log.folder, outcome.kept)
+
+    assert [each.read_text() for each in theirs] == ["mine"] * 3
+    assert sorted(fault.partition(": it changed while")[0] for fault in outcome.faults) == sorted(
+        map(str, theirs)
+    )
+    now = tree(root)
+    assert {name for name in before if now[name] != before[name]} == {"data/p1.bin", "src/a1.py"}
+    assert len(outcome.kept) == 2
+
+
 @pytest.mark.parametrize("failing", ["the plan", "its folder"])
 def test_plan_that_may_not_be_on_the_disk_is_no_plan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str

@@ -3,7 +3,7 @@
 Knows nothing of how they are stored.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -137,3 +137,11 @@ def spans(changes: Iterable[Change]) -> list[ChangeSpan]:
     for change in changes:
         found[change.path] = extended(found.get(change.path), change)
     return [*found.values()]
+
+
+def commands_since(run: RunChanges, runs: Sequence[RunChanges]) -> list[str]:
+    """Return the commands during a run or since, whose changes are not recorded."""
+    later = runs[runs.index(run) :]
+    return [
+        command for each in later if not each.taken_back or each is run for command in each.commands
+    ]

@@ -11,6 +11,7 @@ from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.file_changes import PlannedUndo, TakenBack, is_own_run
 from agent_cli.contracts.wording import first_named
 from agent_cli.system.fixed_paths import directory_at, open_file
+from agent_cli.system.logger import logger
 from agent_cli.undo.logs import CommandLog, drop_kept, is_running
 from agent_cli.undo.reversal import (
     UndoOutcome,
@@ -22,7 +23,7 @@ from agent_cli.undo.reversal import (
 )
 from agent_cli_tools.atomic_write import write_atomic
 from agent_cli_tools.session_resources import ModelListener
-from agent_cli_tools.snapshots.changes import ChangeSpan, RunChanges
+from agent_cli_tools.snapshots.changes import ChangeSpan, RunChanges, commands_since
 from agent_cli_tools.snapshots.commands import edits_of, extent, fates, replaced_files, steps_of
 from agent_cli_tools.snapshots.contents import ContentStore, content_of, is_large
 from agent_cli_tools.snapshots.division import Division, divide, kept_files, part_of
@@ -30,6 +31,7 @@ from agent_cli_tools.snapshots.journal import Journal
 
 _COMMANDS_MAX: Final = 3
 _LISTED_MAX: Final = 50
+_log = logger(__name__)
 
 
 def take_back(
@@ -115,7 +117,7 @@ def _next_undo(journal: Journal, store: Path, *, but_own: bool) -> tuple[RunChan
 
 def _take_back_edits(journal: Journal, run: RunChanges, division: Division) -> TakenBack:
     """Undo a run without logs of commands."""
-    todo, commands = division.todo, _commands_since(run, journal.runs)
+    todo, commands = division.todo, commands_since(run, journal.runs)
     contents = _contents(todo, journal.contents)
     for span in todo:
         _restore(span, contents)
@@ -161,7 +163,10 @@ def finish(journal: Journal) -> None:
         journal.hold()
     journal.read()
     if run := _stopped(journal):
-        _close(journal, run, _planned_part(journal, run)[1], carry_out(journal.plan_folder))
+        outcome = carry_out(journal.plan_folder)
+        _close(journal, run, _planned_part(journal, run)[1], outcome)
+        faults = f"; not restored: {_listed(outcome.faults)}" if outcome.faults else ""
+        _log.warning("undo finished", sentence=f"an undo that had stopped is finished now{faults}")
 
 
 def _take_back_all(journal: Journal, run: RunChanges, division: Division) -> TakenBack:
@@ -172,7 +177,7 @@ def _take_back_all(journal: Journal, run: RunChanges, division: Division) -> Tak
         write_plan(journal.plan_folder, steps, header)
     except OSError as error:
         raise AgentCliError(f"nothing was undone: {error.strerror}") from error
-    return _go_on(journal, run, division.part, division.logs, division.of_hooks)
+    return _go_on(journal, run, division.part, division.logs, division.of_hooks, is_new=True)
 
 
 def _planned_left(journal: Journal) -> frozenset[str]:
@@ -210,13 +215,15 @@ def _go_on(
     part: RunChanges,
     logs: Sequence[CommandLog],
     of_hooks: Sequence[str] = (),
+    *,
+    is_new: bool = False,
 ) -> TakenBack:
     """Carry out the plan of an undo of *part*, from its beginning or from where it stopped."""
     restored, deleted = fates(edits_of(part.changes, logs), logs)
-    all_logs, commands = journal.logs_of(run), _commands_since(run, journal.runs)
+    all_logs, commands = journal.logs_of(run), commands_since(run, journal.runs)
     kept = kept_files(edits_of(run.changes, all_logs), all_logs, _planned_left(journal))
     try:
-        outcome = carry_out(journal.plan_folder)
+        outcome = carry_out(journal.plan_folder, is_new=is_new)
     except OSError as error:
         raise AgentCliError(
             f"the undo stopped: {error.strerror}; /undo goes on from there"
@@ -352,13 +359,6 @@ def _restore(span: ChangeSpan, contents: dict[str, bytes]) -> None:
             f"{span.path} could not be put back: {error.strerror}; what was done so far stands,"
             " and /undo goes on from there"
         ) from error
-
-
-def _commands_since(run: RunChanges, runs: Sequence[RunChanges]) -> list[str]:
-    later = runs[runs.index(run) :]
-    return [
-        command for each in later if not each.taken_back or each is run for command in each.commands
-    ]
 
 
 def tell_all(journal: Journal, turn: ModelListener) -> None:
