@@ -86,6 +86,7 @@ class Questions(Protocol):
         *,
         text: str,
         ctrl_c: str = "stops the run",
+        anew: bool = False,
     ) -> Choice | str:
         """Return one of *choices*, or any other sentence.
 
@@ -94,6 +95,7 @@ class Questions(Protocol):
             choices: The answers; Enter alone takes the default, where a list can be shown.
             text: The meaning of a typed sentence, e.g. "decline and tell the model why".
             ctrl_c: The effect of Ctrl-C, in words.
+            anew: The list before was closed without an answer, and is now shown anew.
         """
         ...
 

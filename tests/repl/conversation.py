@@ -26,7 +26,13 @@ class Nobody:
         return bool(self.answers)
 
     async def select(
-        self, message: str, choices: Sequence[Choice], *, text: str, ctrl_c: str = ""
+        self,
+        message: str,
+        choices: Sequence[Choice],
+        *,
+        text: str,
+        ctrl_c: str = "",
+        anew: bool = False,
     ) -> Choice | str:
         line = await self.choose(message, "")
         return chosen(line, choices) or line

@@ -27,7 +27,13 @@ class Person:
     can_ask: bool = True
 
     async def select(
-        self, message: str, choices: Sequence[Choice], *, text: str, ctrl_c: str = ""
+        self,
+        message: str,
+        choices: Sequence[Choice],
+        *,
+        text: str,
+        ctrl_c: str = "",
+        anew: bool = False,
     ) -> Choice | str:
         self.seen += [choice.words for choice in choices]
         answer = self.answers.pop(0)

@@ -106,9 +106,10 @@ class _Nobody:
         *,
         text: str,
         ctrl_c: str = "stops the run",
+        anew: bool = False,
     ) -> Choice | str:
         """Raise: the demo asks nothing."""
-        del ctrl_c
+        del ctrl_c, anew
         raise EOFError(f"{message!r} cannot be answered with {choices!r} or {text!r}")
 
     async def choose(self, message: str, keys: str) -> str:

@@ -223,7 +223,7 @@ class Approvals:
         anew when a file that they change has changed: only what was shown can be allowed.
         """
         files, found, offered = await self._found(calls, of=of)
-        one = len(calls) == 1
+        one, anew = len(calls) == 1, False
         while True:
             if names := outdated(files):
                 self._writer.notice(f"{', '.join(names)} changed meanwhile: shown anew", "warning")
@@ -235,9 +235,10 @@ class Approvals:
                 list(offered),
                 text=f"decline {'' if one else f'all {len(calls)} '}and tell the model why",
                 ctrl_c=_STOPS_AGENT if self._asker else _STOPS_RUN,
+                anew=anew,
             )
             answer = await self._unless_answered(calls, partial(unless_outdated, files, question))
-            if answer is None:
+            if anew := answer is None:
                 continue
             if isinstance(answer, str):
                 if objection := objection_to(answer):

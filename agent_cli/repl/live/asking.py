@@ -118,7 +118,7 @@ class Asking:
         self._take_draft = take_draft
         self._answer: asyncio.Future[Choice | str] | None = None
         self._checked: Choice | None = None
-        self._has_closed = False
+        self._has_closed = self._had_message = False
         self.has_unsent: Callable[[], bool] = bool
         self.is_command: Callable[[str], bool] = lambda _text: False
         self.closed: Callable[[], None] = lambda: None
@@ -197,11 +197,13 @@ class Asking:
         *,
         text: str,
         ctrl_c: str = "stops the run",
+        anew: bool = False,
     ) -> Choice | str:
         """Return one of *choices*, picked from a list or typed, or a sentence.
 
         The list appears at once, and the typed text stays in the input: text begun before is a
-        message, which Enter sends, unless a choice was picked. A sentence typed since answers at
+        message, which Enter sends, unless a choice was picked; begun in the list before, which was
+        closed and is shown *anew*, it is a sentence for this one. A sentence typed since answers at
         any time; Enter alone, or a typed choice, once the keyboard was silent for a third of a
         second with the list on the screen. While a message typed before is not delivered yet, no
         row is marked: a second Enter must not answer.
@@ -215,6 +217,7 @@ class Asking:
         checked, self._checked = self._checked, None
         if checked and listed.mark(checked):
             question.is_known = listed.is_marked = True  # the same list again: it has been read
+        listed.has_message = not anew or self._had_message
         return await self._ask(question)
 
     def check(self) -> None:
@@ -269,7 +272,7 @@ class Asking:
                 raise EOFError
             self.question = question
             if question.choices:
-                question.choices.has_message = bool(self._buffer.text.strip())
+                question.choices.has_message &= bool(self._buffer.text.strip())
             if at_once:
                 self._open(question)
             self._answer = asyncio.get_running_loop().create_future()
@@ -285,10 +288,8 @@ class Asking:
             self._answer.set_result(answer)
 
     def end(self, error: BaseException) -> None:
-        """End the question without an answer; a short one that was typed goes with it."""
+        """End the question without an answer."""
         if self._answer and not self._answer.done():
-            if self.choices and self.choices.is_attempt(self._buffer.text):
-                self._buffer.reset()
             self._answer.set_exception(error)
 
     def message_sent(self) -> None:
@@ -316,7 +317,9 @@ class Asking:
 
     def drop_answer(self) -> None:
         """Discard a half-typed answer: neither the model nor the history may get it."""
-        if self.question and self.question.owns_text:
+        question, typed = self.question, self._buffer.text
+        is_attempt = question and question.choices and question.choices.is_attempt(typed)
+        if question and (question.owns_text or is_attempt):
             self._buffer.reset()  # also what undo and the arrow keys would bring back
 
     def unsent(self, typed: str) -> str:
@@ -327,9 +330,8 @@ class Asking:
         question = self.question
         if question is None or not question.open:
             return typed
-        choices = question.choices
         is_key = question.only_keys and (key_of(typed, question.keys) or is_slip(typed))
-        is_attempt = choices and choices.is_attempt(typed)
+        is_attempt = question.choices and question.choices.is_attempt(typed)
         return _joined(question.draft, "" if is_key or is_attempt else typed)
 
     def close(self) -> None:
@@ -385,6 +387,8 @@ class Asking:
         if not self._is_answered:
             self.drop_answer()
         question, self.question, self._answer = self.question, None, None
+        if question and question.choices:
+            self._had_message = question.choices.has_message
         if question and question.open:
             whole = _joined(question.draft, self._buffer.text)
             self._buffer.document = Document(whole, len(whole))

@@ -89,9 +89,10 @@ class PlainPrompt:
         *,
         text: str,
         ctrl_c: str = "stops the run",
+        anew: bool = False,
     ) -> Choice | str:
         """Return one of *choices*, typed as a whole line, or a sentence."""
-        del ctrl_c  # Ctrl-C always has the same effect here
+        del ctrl_c, anew  # Ctrl-C always has the same effect here, and lines come whole
         listed = [choice for choice in choices if choice.label]
         width = max(len(choice.lines[0]) for choice in listed)
         rows = [f"{choice.lines[0]:{width}} = {reveal(choice.words)}" for choice in listed]

@@ -442,6 +442,50 @@ async def test_short_answer_is_gone_once_its_question_was_stopped(
         await it.until(lambda: it.rows[-1] == left)
 
 
+@each_row(("typed", "marked"), [("no, bec", "❯ Decline"), ("y", "❯ Yes")])
+async def test_text_typed_at_a_question_shown_anew_is_no_message(
+    typed: str, marked: str, tmp_path: Path
+) -> None:
+    """A reason went to the model behind the answer; a short answer to what was shown is gone."""
+    async with live(tmp_path) as it:
+        asking, choices = it.screen.asking, [Choice("Yes", ("y",))]
+        first = asyncio.ensure_future(asking.select("allow? ", choices, text="decline"))
+        await it.until(lambda: "allow?" in it.rows)
+        it.type(typed)
+        await it.until(lambda: f"allow? {typed}" in it.rows)
+        first.cancel()
+        await asyncio.wait([first])
+        again = asking.select("allow? ", choices, text="decline", anew=True)
+        asked = asyncio.ensure_future(again)
+
+        def is_marked() -> bool:
+            it.now_s += SILENCE_S
+            return marked in it.rows
+
+        await it.until(is_marked)
+        it.type("ause\r" if " " in typed else "\r")
+
+        assert await asked == ("no, because" if " " in typed else choices[0])
+        assert it.person.got == []
+
+
+async def test_message_begun_before_a_question_stays_one_when_it_is_shown_anew(
+    tmp_path: Path,
+) -> None:
+    """Enter would have declined the call with it."""
+    async with live(tmp_path) as it:
+        first = await asked_behind_a_message(it)
+        first.cancel()
+        await asyncio.wait([first])
+        again = it.screen.asking.select("allow? ", [Choice("Yes", ("y",))], text="no", anew=True)
+        asked = asyncio.ensure_future(again)
+        it.type("ou may\r")
+        await it.until(lambda: it.person.got == [("you may", False)])
+
+        assert not asked.done()
+        asked.cancel()
+
+
 async def test_search_begun_before_a_list_finds_a_message_that_answers_nothing(
     tmp_path: Path,
 ) -> None:
