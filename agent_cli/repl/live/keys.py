@@ -263,8 +263,9 @@ def _answer_with_line(screen: LiveScreen) -> None:
         if not screen.menu.take():
             _send(screen, follow_up=False)
         return
-    # A command may be an answer where any text is one; an aside is none anywhere.
-    if (asking.choices or text.startswith(ASIDE)) and screen.listener.is_command(text):
+    # A command may be an answer where any line is one; an aside is none anywhere.
+    takes_keys = asking.choices or (asking.question and asking.question.only_keys)
+    if (takes_keys or text.startswith(ASIDE)) and screen.listener.is_command(text):
         _send(screen, follow_up=False)
         return
     answer = asking.answer_of(text)

@@ -162,6 +162,21 @@ async def test_text_typed_at_a_question_for_a_single_key_is_kept_for_the_prompt(
         await it.until(lambda: it.rows == ["allow? n", "you> xyou could"])
 
 
+async def test_command_typed_at_a_question_for_a_single_key_runs_at_once(tmp_path: Path) -> None:
+    """It came back with the prompt, as the first line of a message."""
+    async with live(tmp_path) as it:
+        asking = asyncio.ensure_future(it.screen.asking.choose_key("allow? ", "yn", at_once=True))
+        await opened(it, "allow?")
+        it.type("/help\r")
+        await it.until(lambda: it.person.got == [("/help", False)])
+        assert it.rows == ["allow?"]
+        it.now_s += 9
+        it.type("y\r")
+
+        assert await asking == "y"
+        await it.until(lambda: it.rows == ["allow? y", "you>"])
+
+
 async def test_sentences_kept_at_a_question_stay_in_the_order_in_which_they_were_typed(
     tmp_path: Path,
 ) -> None:
