@@ -58,6 +58,7 @@ class Sessions:
         self._store = SessionStore(paths.sessions_dir(), tell=self._warn)
         self._enabled = startup.loaded.settings.session.enabled
         self._session: Session | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         agent.subscribe(self._record)
 
     @property
@@ -221,7 +222,7 @@ class Sessions:
         """Continue a copy of this session, up to the entry *at*.
 
         Raises:
-            SessionError: It has no such entry, or sessions are switched off.
+            SessionError: It has no such entry, is not saved whole, or sessions are switched off.
         """
         await self._go_on_with_copy(self._kept().id, at=at)
 
@@ -255,7 +256,7 @@ class Sessions:
         A relative *name* lies in the workspace.
 
         Raises:
-            SessionError: Nothing is stored yet, *name* exists, or the file cannot be written.
+            SessionError: It is not saved whole, *name* exists, or the file cannot be written.
         """
         from agent_cli.session_store.export import export, write_new  # rare
 
@@ -280,6 +281,12 @@ class Sessions:
 
     def _kept(self) -> Session:
         session = self._current()
+        session.catch_up()
+        if session.is_behind:
+            raise SessionError(
+                "not done: a part of this session is not saved, and a copy would lack it; try again"
+                f" once {session.path} can be written"
+            )
         if not session.path.exists():
             raise SessionError("nothing was said in this session yet")
         return session
@@ -333,6 +340,7 @@ class Sessions:
 
         *is_ours*: it is no copy of another agent's session, whose models are that agent's.
         """
+        self._loop = asyncio.get_running_loop()
         opening = in_background(open_session)
         try:
             session, conversation = await asyncio.shield(opening)
@@ -352,7 +360,10 @@ class Sessions:
         return session.header
 
     def _keep(self, session: Session, *, resumed: bool) -> None:
+        before = self._session
         self.close()
+        if before and before.is_behind:
+            self._warn(f"the end of session {before.id} could not be saved, and is lost")
         self._session = session
         self._opened(session, resumed=resumed)
 
@@ -364,7 +375,14 @@ class Sessions:
             self._session.record(event)
 
     def _warn(self, text: str) -> None:
-        self._publish(Notice("warning", text))
+        publish = partial(self._publish, Notice("warning", text))
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:  # in the thread that opens a session, where no event may be published
+            if self._loop:
+                self._loop.call_soon_threadsafe(publish)
+                return
+        publish()
 
 
 def _drop_unused(drop: _Drop, opening: asyncio.Future[_Opened]) -> None:

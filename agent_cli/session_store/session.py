@@ -120,10 +120,14 @@ class Session:
         if records:
             self._save(records, sync=True)
 
-    def close(self) -> None:
-        """Write pending records and release the session's lock."""
+    def catch_up(self) -> None:
+        """Try once more to write what could not be saved; `is_behind` says whether it is now."""
         if self._refused:
             self._save([], sync=True)
+
+    def close(self) -> None:
+        """Write pending records and release the session's lock."""
+        self.catch_up()
         if self._log:
             self._log.close()
             self._log = None

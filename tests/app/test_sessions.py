@@ -32,6 +32,7 @@ from tests.e2e.program import (
 )
 from tests.fakes import LIMIT_S, MODEL, ScriptedModel, says
 from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
+from tests.session_store.test_session import full_disk
 from tests.waiting import until
 
 WRITE = reply(tool_use("write", {"path": "made.txt", "content": "made\n"}))
@@ -98,6 +99,64 @@ async def test_fork_and_export_before_the_first_prompt_are_errors() -> None:
     with pytest.raises(SessionError, match=nothing):
         kept.export("md")
     kept.close()
+
+
+async def test_session_that_is_not_saved_whole_is_neither_copied_nor_exported() -> None:
+    """Both left its end out, and `/fork` went on without that; nothing said so."""
+    heard: list[Event] = []
+    kept, agent = sessions(heard=heard.append)
+    await kept.begin()
+    say(agent, "one")
+    assert kept.path
+
+    with full_disk(kept.path, free=0):
+        say(agent, "two")
+        for act in (lambda: kept.fork(), lambda: asyncio.to_thread(kept.export, "md")):
+            with pytest.raises(SessionError, match=r"not done: a part .* is not saved"):
+                await act()
+        behind = kept.id
+        agent.reset()
+        kept.follow()
+
+    lost = f"the end of session {behind} could not be saved, and is lost"
+    assert [event.text for event in heard if isinstance(event, Notice)][1:] == [lost]
+
+
+async def test_session_is_copied_and_exported_once_its_end_could_be_saved() -> None:
+    kept, agent = sessions()
+    await kept.begin()
+    say(agent, "one")
+    assert kept.path
+    with full_disk(kept.path, free=0):
+        say(agent, "two")
+
+    exported = kept.export("md").read_text()
+    await kept.fork()
+
+    assert "two" in exported
+    assert said(kept.id) == ["one", "two"]
+
+
+async def test_copy_that_cannot_be_saved_is_told_of_where_events_may_be_published() -> None:
+    """The notice came from the thread that copied: its listeners failed, and nothing was shown."""
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    def heard(event: Event) -> None:
+        if isinstance(event, Notice):
+            assert event.text.startswith("the session is no longer being saved")
+            loops.append(asyncio.get_running_loop())
+
+    kept, agent = sessions(heard=heard)
+    await kept.begin()
+    say(agent, "one " * 300)
+    assert kept.path
+    short = Path("short")
+    short.touch()
+
+    with full_disk(short, free=9):
+        await kept.fork()
+
+    assert loops == [asyncio.get_running_loop()]
 
 
 async def test_conversation_continues_after_resume_fork_and_rewind() -> None:
