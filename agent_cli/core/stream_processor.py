@@ -6,7 +6,7 @@ Work and memory are linear in the text: pieces are kept, and joined only when th
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from inspect import iscoroutine
-from typing import Final, Literal, Never, NoReturn, TypeAlias, cast
+from typing import Final, Literal, NoReturn, TypeAlias, cast
 
 from agent_cli.contracts.errors import AgentCliError, ModelError
 from agent_cli.contracts.messages import AssistantMessage, is_cut_off, now_ms
@@ -79,7 +79,8 @@ class StreamProcessor:
             case TextDelta() | ThinkingDelta() | ToolCallStart() | BlockEnd():
                 self._pieces.append(event)
             case ReplyEnd():
-                self.reply = _checked(event.reply)
+                check_event(event)
+                self.reply = event.reply
             case Retrying():
                 self._pieces, self.usage = [], NO_USAGE
             case ToolCallDelta():
@@ -148,22 +149,44 @@ def checked_stream(stream: object) -> AsyncIterator[StreamEvent]:
     return cast("AsyncIterator[StreamEvent]", stream)
 
 
-def _refuse(event: Never) -> NoReturn:
-    """Raise `AgentCliError`: type checkers see that it is an event, but a provider may err."""
+def check_event(event: object) -> None:
+    """Raise `AgentCliError` if *event* is no whole stream event, which a provider may err about."""
+    match event:
+        case ReplyEnd():
+            _check_reply(event.reply)
+        case ReplyStart():
+            require(event.model, str, what="model of a ReplyStart")
+            require(event.usage, Usage, what="usage of a ReplyStart")
+        case TextDelta() | ThinkingDelta() | ToolCallDelta():
+            require(event.delta, str, what=f"delta of a {type(event).__name__}")
+        case BlockEnd():
+            _check_blocks([event.block], "block of a BlockEnd must be one")
+        case ToolCallStart() | Retrying():
+            pass
+        case _:
+            _refuse(event)
+
+
+def _refuse(event: object) -> NoReturn:
     what = f"{type(event).__name__}, which is no stream event"
     raise AgentCliError(f"{_AT_FAULT} yielded {what}: {_CONTRACT}")
 
 
-def _checked(reply: object) -> Reply:
-    """Return *reply* if the record can keep it; raises `AgentCliError` if not."""
+def _check_reply(reply: object) -> None:
     require(reply, Reply, what="the reply of a ReplyEnd")
     assert isinstance(reply, Reply)
     for name, kinds in _OF_A_REPLY.items():
         require(getattr(reply, name), *kinds, what=f"{name} of a Reply")
     require_all(reply.beside, ModelUsage, what="beside of a Reply")
-    if not all(is_object(block) and isinstance(block.get("type"), str) for block in reply.content):
-        raise AgentCliError("content of a Reply must be blocks, as text_block(text) makes one")
-    return reply
+    _check_blocks(reply.content, "content of a Reply must be blocks")
+
+
+def _check_blocks(blocks: Sequence[object], what: str) -> None:
+    for block in blocks:
+        if not (is_object(block) and isinstance(block.get("type"), str)):
+            raise AgentCliError(f"{what}, as text_block(text) makes one")
+        if block["type"] == "tool_use" and not isinstance(block.get("name"), str):
+            raise AgentCliError("a tool_use block needs the name of the tool")
 
 
 def digest(reply: Reply) -> StreamResult:

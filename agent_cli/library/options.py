@@ -229,6 +229,10 @@ def _check(options: SessionOptions) -> None:
         raise UsageError("resume, fork and continue_session exclude each other: give one of them")
     if sum(map(bool, (options.record, options.replay, options.provider))) > 1:
         raise UsageError("record, replay and provider exclude each other: give one of them")
+    provider: object = options.provider
+    if isinstance(provider, type):
+        name = provider.__name__
+        raise UsageError(f"provider must be an object with a stream, not a class: {name}()")
     if options.provider is not None:
         require(getattr(options.provider, "stream", None), Function, what="provider.stream")
     require(options.approve, Function, type(None), what="approve")

@@ -22,6 +22,7 @@ from agent_cli import (
     AgentSession,
     Allow,
     AssistantMessage,
+    BlockEnd,
     ConversationError,
     Deny,
     GuardsChanged,
@@ -682,8 +683,55 @@ async def test_provider_of_the_program_answers_in_place_of_a_server() -> None:
     wrong: Any = {"provider": object()}
     with pytest.raises(AgentCliError, match=r"provider\.stream must be"):
         await query("go", SessionOptions(**wrong))
+    wrong = {"provider": Parrot}
+    with pytest.raises(AgentCliError, match=r"an object with a stream, not a class: Parrot\(\)"):
+        await query("go", SessionOptions(**wrong))
     with pytest.raises(UsageError, match="exclude each other"):
         await query("go", SessionOptions(provider=Parrot(), replay=Path("x")))
+
+
+def unknown(value: object) -> Any:
+    return value
+
+
+@each_row(
+    ("event", "sentence"),
+    [
+        (ReplyEnd(unknown("x")), "the reply of a ReplyEnd must be Reply, not str"),
+        (
+            ReplyEnd(Reply("r", "m", (), "end_turn", unknown(None))),
+            "usage of a Reply must be Usage",
+        ),
+        (ReplyEnd(Reply("r", "m", unknown("hi"), "end_turn")), "content of a Reply must be tuple"),
+        (
+            ReplyEnd(Reply("r", "m", ({"type": "tool_use", "id": "t1"},), "tool_use")),
+            "a tool_use block needs the name of the tool",
+        ),
+        (ReplyStart("m", unknown(None)), "usage of a ReplyStart must be Usage, not NoneType"),
+        (TextDelta(0, unknown(5)), "delta of a TextDelta must be str, not int"),
+        (BlockEnd(0, unknown("hi")), "block of a BlockEnd must be one, as text_block"),
+        (unknown("hi"), "the stream_fn, or the provider's stream, yielded str"),
+    ],
+)
+async def test_what_no_provider_may_yield_fails_the_prompt_in_a_sentence(
+    event: StreamEvent, sentence: str
+) -> None:
+    """A session prices and books what comes before the agent looks at it."""
+    with pytest.raises(RunFailed, match=f"^{sentence}"):
+        await query("go", SessionOptions(provider=Yielding(event), model="parrot"))
+
+
+class NoStream:
+    """Answers with a list, as a provider does that was written as a plain `async def`."""
+
+    async def stream(self, _request: ModelRequest) -> list[StreamEvent]:
+        return []
+
+
+async def test_stream_that_is_none_fails_the_prompt_in_a_sentence() -> None:
+    """And warns of no coroutine that was never awaited."""
+    with pytest.raises(RunFailed, match=r"^the stream_fn, or the provider's stream, returned co"):
+        await query("go", SessionOptions(provider=unknown(NoStream()), model="parrot"))
 
 
 class Counted:

@@ -20,7 +20,6 @@ from agent_cli.contracts.provider import (
     Price,
     Provider,
     ProviderRegistry,
-    Reply,
     ReplyEnd,
     ReplyStart,
     StreamEvent,
@@ -31,6 +30,7 @@ from agent_cli.contracts.timeline import NO_USAGE, UNKNOWN_MODEL, Json, Usage
 from agent_cli.contracts.wording import in_usd
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
+from agent_cli.core.stream_processor import check_event, checked_stream
 from agent_cli.policies.cache_watch import CACHE_LIFE_S
 from agent_cli.policies.request_settings import noted_effort
 from agent_cli.providers.anthropic.models import model_by_id
@@ -78,8 +78,10 @@ class _ProgramProvider:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
         self._on_sent()
-        async with aclosing(closable(self._provider.stream(request))) as events:
+        stream = checked_stream(self._provider.stream(request))
+        async with aclosing(closable(stream)) as events:
             async for event in events:
+                check_event(event)
                 yield self._priced(event, request.model.id)
 
     def _priced(self, event: StreamEvent, requested: str) -> StreamEvent:
@@ -88,7 +90,7 @@ class _ProgramProvider:
                 # A server may have a name of its own for the requested model.
                 used = self._with_cost(event.usage, event.model, requested)
                 return replace(event, usage=used)
-            case ReplyEnd(reply=Reply() as reply):
+            case ReplyEnd(reply=reply):
                 used = self._with_cost(reply.usage, reply.model, requested)
                 beside = [
                     replace(each, usage=self._with_cost(each.usage, each.model))
