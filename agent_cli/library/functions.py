@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias, get_type_hints, overload
+from typing import Any, TypeAlias, get_origin, get_type_hints, overload
 
 from pydantic import BaseModel, ConfigDict, create_model
 from pydantic.errors import PydanticUserError
@@ -46,7 +46,8 @@ def tool(
         timeout_s: Seconds it may take; None uses the run's limit, 0 sets no limit.
 
     Raises:
-        AgentCliError: It is no `async def`, has no docstring, or a parameter has no type.
+        AgentCliError: It is no `async def`, has no docstring, or a parameter has no type; or by its
+            type it returns something else.
     """
 
     def made(decorated: ToolFunction) -> Tool:
@@ -91,6 +92,10 @@ def _parameters(function: ToolFunction, name: str) -> tuple[dict[str, type], typ
         raise AgentCliError(
             f"tool {name}: a parameter's type is not known here: {error}"
         ) from error
+    if _is_no_result(returned := hints.get("return", str)):
+        raise AgentCliError(
+            f"tool {name}: it must return str or ToolResult, not {returned.__name__}"
+        )
     own: dict[str, type] = {}
     # Any: pydantic's own form of a field, the type and the default.
     asked: dict[str, Any] = {}
@@ -109,6 +114,17 @@ def _parameters(function: ToolFunction, name: str) -> tuple[dict[str, type], typ
         return own, create_model(name, __config__=ConfigDict(extra="forbid"), **asked)
     except (PydanticUserError, NameError, ValueError) as error:
         raise AgentCliError(f"tool {name}: {error}") from error
+
+
+# Any: a hint may be anything.
+def _is_no_result(hint: Any) -> bool:
+    """Return whether *hint* is a class, as `int` or `None`, of which no object is a result."""
+    is_plain = isinstance(hint, type) and get_origin(hint) is None and hint is not Any
+    if not is_plain or getattr(hint, "_is_protocol", False):
+        return False
+    return not any(
+        issubclass(*pair) for each in (str, ToolResult) for pair in ((hint, each), (each, hint))
+    )
 
 
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)

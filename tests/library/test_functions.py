@@ -1,11 +1,20 @@
 """Tools made of functions."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import pytest
 from pydantic import Field
 
-from agent_cli import AgentCliError, CancelToken, Tool, ToolContext, ToolError, check_input, tool
+from agent_cli import (
+    AgentCliError,
+    CancelToken,
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolResult,
+    check_input,
+    tool,
+)
 from tests.tables import each_row
 
 
@@ -85,6 +94,13 @@ def test_function_that_is_no_tool_is_refused_in_one_sentence() -> None:
         """Say x."""
         return str(x)
 
+    async def number(x: int) -> int:
+        """Say x."""
+        return x
+
+    async def nothing(x: int) -> None:
+        """Say nothing."""
+
     for function, sentence in (
         ("lookup", "must be a function, not str"),
         (silent, "write a docstring"),
@@ -92,6 +108,23 @@ def test_function_that_is_no_tool_is_refused_in_one_sentence() -> None:
         (any_number, "parameter xs needs"),
         (hidden, "parameter _x needs"),
         (plain, "must be an async def"),
+        (number, "must return str or ToolResult, not int"),
+        (nothing, "must return str or ToolResult, not NoneType"),
     ):
         with pytest.raises(AgentCliError, match=sentence):
             tool(function)  # type: ignore[arg-type]  # that is the point
+
+
+def test_return_types_that_may_hold_a_result_are_no_reason_to_refuse() -> None:
+    """A type checker says more than `tool` can know."""
+
+    class Text(str):
+        __slots__ = ()
+
+    async def fixed(x: int) -> str:
+        """Say x."""
+        return str(x)
+
+    for kind in (Text, str | None, ToolResult | str, Any, object, Annotated[str, "short"], "str"):
+        fixed.__annotations__["return"] = kind
+        assert tool(fixed).name == "fixed"
