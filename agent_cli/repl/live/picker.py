@@ -59,7 +59,7 @@ class Picker:
         self._columns = columns
         self._question = ""
         self._rows: Sequence[str] = ()
-        self._selected = 0
+        self._selected = self._first = 0
         self._has_closed = False
         self._picked: asyncio.Future[int | None] | None = None
         self._filter = Buffer(multiline=False, on_text_changed=self._filtered)
@@ -74,7 +74,7 @@ class Picker:
             return None
         self._question, self._rows = question, rows
         self._filter.reset()
-        self._selected = selected
+        self._selected = self._first = selected
         self._opened_at_s, self._is_blind = self._clock(), False
         self._picked = asyncio.get_running_loop().create_future()
         app.layout.focus(self._control)
@@ -155,7 +155,7 @@ class Picker:
         return shortened(text, self._columns() - 1)
 
     def _filtered(self, filter: Buffer) -> None:
-        self._selected = 0
+        self._selected = 0 if self.typed else self._first
         self._is_blind |= bool(filter.text) and self._clock() - self._opened_at_s < SILENCE_S
 
     def _move(self, rows: int) -> None:
