@@ -58,7 +58,7 @@ _POWER = frozenset({"shutdown", "reboot", "halt", "poweroff"})
 _DEVICE = r"/dev/(?:(?:sd|hd|vd|xvd|nvme|mmcblk|r?disk|md)\w+|mapper/\S+)"
 _IS_DEVICE = late_pattern(_DEVICE)
 _WRITES_DEVICE = late_pattern(rf">\|?\s*{_DEVICE}")
-_FOREIGN_FILE = "deletes files outside the workspace"
+FOREIGN_FILE = "deletes files outside the workspace"
 _EVERY_NAME_HERE = late_pattern(r"(?:\./)?(?:\*\*?/)*\*+(?:\.\*)?")
 _UNLINKS = frozenset({"rm", "unlink", "shred"})
 # `rm !(a)`: every name of a folder but a few, if bash reads patterns as ksh does.
@@ -216,7 +216,7 @@ def written_losses(script: str) -> list[str]:
             for each in targets
             if EVERY_NAME.fullmatch(each) and not is_cache(each)
         ),
-        *(_FOREIGN_FILE for each in targets if _AT_HOME.fullmatch(each.strip('"'))),
+        *(FOREIGN_FILE for each in targets if _AT_HOME.fullmatch(each.strip('"'))),
     ]
     for words in scripts:
         begins = [at for at, word in enumerate(words) if base_name(word) in ("fd", "fdfind")]
@@ -302,7 +302,7 @@ def _removal(
     paths = (each if each[0] in "/~" else f"{folder or ''}{each}" for each in filter(None, named))
     is_here = folder is not None
     is_foreign = any(is_foreign_file(each, root, is_here=is_here) for each in paths)
-    return _FOREIGN_FILE if is_foreign else None
+    return FOREIGN_FILE if is_foreign else None
 
 
 def _chmod(words: Sequence[str]) -> str | None:

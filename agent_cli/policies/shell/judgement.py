@@ -21,11 +21,17 @@ from agent_cli.policies.shell.deleted_folders import (
     with_whole_paths,
     without_others,
 )
-from agent_cli.policies.shell.destructive import ENTERS_FOLDER, destructions, written_losses
+from agent_cli.policies.shell.destructive import (
+    ENTERS_FOLDER,
+    FOREIGN_FILE,
+    destructions,
+    written_losses,
+)
 from agent_cli.policies.shell.effects import effects
-from agent_cli.policies.shell.fed_scripts import fed_commands
+from agent_cli.policies.shell.fed_scripts import documents, fed_commands
 from agent_cli.policies.shell.known_words import with_known_words
 from agent_cli.policies.shell.losses import lost_by_unknown_program
+from agent_cli.policies.shell.places import removals_in_entered
 from agent_cli.policies.shell.plain import Part, SimpleCommand, Unknown, parse
 from agent_cli.policies.shell.reach import Objection, Reach
 from agent_cli.policies.shell.read_only import UNCERTAIN_FOLDER, objections
@@ -130,8 +136,12 @@ def losses_of(script: str, seen: Sequence[Reading], reach: Reach) -> list[str]:
 
 def _losses_in_folders(script: str, seen: Sequence[Reading], reach: Reach) -> list[str]:
     found = _losses(script, seen, reach.root)
-    is_kept = found and reach.extra_dirs and _keeps_to_folders(script, seen, reach)
-    return [] if is_kept else found
+    if found and reach.extra_dirs and _keeps_to_folders(script, seen, reach):
+        found = []
+    texts = (script, *(documents(script) if UNSEEN in seen else ()))
+    folders = (reach.root, *reach.extra_dirs)
+    is_elsewhere = any(any(removals_in_entered(each, folders)) for each in texts)
+    return found or ([FOREIGN_FILE] if is_elsewhere else [])
 
 
 def _keeps_to_folders(script: str, seen: Sequence[Reading], reach: Reach) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from agent_cli.policies.shell.assignments import EXPANSIONS, NEW, Assignments, script_in
 from agent_cli.policies.shell.braces import TooManyWords, unbraced
 from agent_cli.policies.shell.deleted_folders import is_cache
-from agent_cli.policies.shell.other_machines import MAY_BE_OTHERS, removals_elsewhere
+from agent_cli.policies.shell.places import MAY_BE_OTHERS, removals_elsewhere
 from agent_cli.policies.shell.starters import is_shell
 from agent_cli.policies.shell.syntax import descendants, outermost, source, syntax_tree
 from agent_cli.system.loading import late_pattern

@@ -112,7 +112,7 @@ def lost_by_find(
     is_unclear = None in arguments or not _stays_inside(arguments, root)
     is_out = by_link or _leaves(arguments, root)
     if ("-delete" in arguments and (is_unclear or is_out)) or (
-        is_out and _starts_remover(arguments)
+        is_out and starts_remover(arguments)
     ):
         return "deletes files in folders that are unclear or outside the workspace"
     if is_narrow(arguments) or (not moved and _names_folders(arguments, root)):
@@ -120,7 +120,7 @@ def lost_by_find(
     return EVERY_FILE
 
 
-def _starts_remover(arguments: Reading) -> bool:
+def starts_remover(arguments: Reading) -> bool:
     """Return whether `find` with *arguments* starts a command that deletes."""
     starts = (at + 1 for at, word in enumerate(arguments) if word in FIND_STARTS)
     return any(removes(arguments[at : at + _COMMAND_WORDS_MAX]) for at in starts)
@@ -128,7 +128,7 @@ def _starts_remover(arguments: Reading) -> bool:
 
 def _leaves(arguments: Reading, root: PurePath) -> bool:
     """Return whether `find` may search by links or a list, or names a folder outside *root*."""
-    folders, _ = _split(arguments)
+    folders, _ = split_search(arguments)
     return not _ELSEWHERE.isdisjoint(arguments) or any(
         each and is_foreign_file(each, root, is_here=False) for each in folders
     )
@@ -262,7 +262,7 @@ def is_narrow(arguments: Reading, *, lists: bool = False) -> bool:
     return not any(each.reaches() for each in searches)
 
 
-def _split(arguments: Reading) -> tuple[Reading, Reading]:
+def split_search(arguments: Reading) -> tuple[Reading, Reading]:
     """Return the folders that `find` with *arguments* searches, and its expression."""
     begin = 0
     while begin < len(arguments) and _FIRST.fullmatch(arguments[begin] or ""):
@@ -275,7 +275,7 @@ def _split(arguments: Reading) -> tuple[Reading, Reading]:
 
 def _stays_inside(arguments: Reading, root: PurePath) -> bool:
     """Return whether `find` searches nothing but *root* and folders in it, and follows no links."""
-    folders, _ = _split(arguments)
+    folders, _ = split_search(arguments)
     is_vital_one = (is_vital(each, root) and not _is_here(each, root) for each in folders)
     return _ELSEWHERE.isdisjoint(arguments) and not any(is_vital_one)
 
@@ -286,7 +286,7 @@ def _is_here(folder: str | None, root: PurePath) -> bool:
 
 def _names_folders(arguments: Reading, root: PurePath) -> bool:
     """Return whether `find` with *arguments* searches only folders in *root* that it names."""
-    folders, _ = _split(arguments)
+    folders, _ = split_search(arguments)
     is_known = bool(folders) and _ELSEWHERE.isdisjoint(arguments)
     return is_known and not any(is_vital(each, root) for each in folders)
 
@@ -311,7 +311,7 @@ class _Search:
     def __init__(self, arguments: Reading, *, of_git: bool, lists: bool) -> None:
         """Take the file for one of another name, or for one of git's own data."""
         words = tuple(word if word is None else word.removeprefix("\\") for word in arguments)
-        _, self._words = _split(words)
+        _, self._words = split_search(words)
         self._at = 0
         self._of_git = of_git
         self._lists = lists

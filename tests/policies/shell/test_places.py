@@ -1,4 +1,4 @@
-"""What a command deletes in a container, on another machine, or of caches."""
+"""What a command deletes in a folder that it enters, in a container, elsewhere, or of caches."""
 
 from pathlib import Path
 
@@ -104,3 +104,65 @@ def test_deleting_what_is_named_or_made_again_elsewhere_is_left_to_the_rules(scr
 def test_deleting_what_may_be_kept_elsewhere_asks(script: str) -> None:
     """Threat 19: data of volumes, homes and servers, and what is no container's at all."""
     assert asks(script)
+
+
+@each_row(
+    "script",
+    [
+        *("cd /etc; rm hosts", "cd /etc\nrm hosts", "cd /etc || exit 1\nrm hosts", "cd; rm x"),
+        *('cd "/etc"; rm hosts', "set -e\ncd /etc\nrm hosts", "(cd /etc; rm hosts)", "cd ~; rm x"),
+        *("{ cd /etc; rm hosts; }", "bash -c 'cd /etc; rm hosts'", "sudo sh -c 'cd /etc; rm x'"),
+        *("ls && cd /etc && rm x", "if true; then cd /etc; rm x; fi", "f() { cd /etc; rm x; }; f"),
+        *("pushd /etc; rm x", "cd -- /etc && rm x", "cd /etc/ssh && cd .. && rm x", "cd ..; rm x"),
+        *(
+            "D=/etc; cd $D; rm x",
+            'cd "$HOME"/a && rm x',
+            "cd /etc; timeout 5 rm x",
+            "cd /etc; rm {a,b}",
+        ),
+        *(
+            "cd /etc; sudo rm -- x *.conf",
+            "cd /srv 2>/dev/null; unlink x",
+            "cd /etc; bash -c 'rm x'",
+        ),
+        *(
+            "cd /etc; find . -name '*.conf' -delete",
+            "cd /srv; cd a; rm x",
+            "bash <<'E'\ncd /srv\nrm x\nE",
+        ),
+        *("cd src; rm ../../x", "eval 'cd /etc; rm x'", "cd /srv; find -name x -exec rm {} +"),
+    ],
+)
+def test_deleting_a_file_in_a_folder_that_was_entered_asks(script: str) -> None:
+    """Threat 19: `cd /etc; rm hosts` is `rm /etc/hosts`, however the two are joined."""
+    assert asks(script)
+
+
+@each_row(
+    "script",
+    [
+        *("(cd /srv; ls); rm x", "x=$(cd /srv; pwd); rm x", "cd /srv | cat; rm x", "rm x; cd /srv"),
+        *("cd /srv; cd -; rm x", "pushd /srv; ls; popd; rm x", "cd /srv; cd /nowhere/here; rm x"),
+        *("cd /tmp/a; rm x", "cd $X; rm y", 'cd "$(mktemp -d)"; rm y', "cd /srv; rm /tmp/x"),
+        *("cd /srv; rm /nowhere/here/x", "cd /srv; git rm x", "cd /srv; find . -name x"),
+        *("echo 'cd /srv; rm x'", "git commit -m 'cd /srv; rm x'", "cd ..; cd here; rm x"),
+        *("cd ~/.cache/x; rm y", "cd /run/lock; rm x", "cd src; rm ../a.o; cd ..; rm b"),
+        *("docker exec c sh -c 'cd /app; rm x'", "f() { cd /srv; }; rm x"),
+    ],
+)
+def test_deleting_a_file_in_no_folder_outside_asks_not(script: str) -> None:
+    """Behind a subshell and a way back, the folder is the former one."""
+    assert not asks(script)
+
+
+def test_file_of_an_added_directory_may_be_deleted_however_that_is_entered() -> None:
+    """As by `&&`: it is a folder like the workspace."""
+    reach = Reach(root=Path("/nowhere/here"), extra_dirs=(Path("/nowhere/added"),))
+    scripts = {
+        "cd /nowhere/added; rm x": "undecided",
+        "cd /nowhere/added/a\nrm x ../y": "undecided",
+        "cd ../added; rm x": "undecided",
+        "cd /nowhere/added; rm ../x": "ask",
+    }
+
+    assert {each: judge(each, CommandRules(), reach).verdict for each in scripts} == scripts

@@ -1,22 +1,26 @@
-"""Know what a command deletes in a container or on another machine, for what cannot be taken back.
+"""Know where the commands of a script run, for what cannot be taken back when they delete.
 
-No path there is one of this machine. A file that the command names is left to the rules, and so is
-a folder of a kind that is made again, or one of a new container without a folder of this machine.
-All else is judged as here: a tree of which nothing is known, a pattern of all names, a variable.
+In a folder that the script enters, a relative path is another one. In a container or on another
+machine, no path is one of this machine: there, a file that a command names is left to the rules,
+and so is a folder of a kind that is made again, or one of a new container without a folder of this
+machine. All else is judged as here: a tree of which nothing is known, a pattern of all names, a
+variable.
 """
 
 import os.path
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from agent_cli.policies.shell.deleted_folders import FINDS, is_cache, is_history
-from agent_cli.policies.shell.searches import EVERY_NAME, is_narrow
+from agent_cli.policies.shell.deleted_folders import FINDS, is_cache, is_foreign_file, is_history
+from agent_cli.policies.shell.searches import EVERY_NAME, is_narrow, split_search, starts_remover
 from agent_cli.policies.shell.starters import base_name, is_shell, options_end
 from agent_cli.policies.shell.syntax import NOT_WORDS, descendants, source, syntax_tree
-from agent_cli.policies.shell.words import likely_word
+from agent_cli.policies.shell.words import likely_word, likely_words
 from agent_cli.sandbox.path_sets import TEMPORARY
 from agent_cli.system.loading import late_pattern
 
@@ -74,7 +78,7 @@ MAY_BE_OTHERS: Final = late_pattern(
 _UNKNOWN: Final = "\1"
 _PLAIN: Final = late_pattern(r"[\w./+@%,=:*?~-]+")
 _RUNS_SCRIPT: Final = late_pattern(r"-[a-z]*c")
-_ENTERS: Final = late_pattern(
+_ENTERS_FIRST: Final = late_pattern(
     r"\s*cd\s+([\"']?)(?P<folder>/[\w./@+-]*)\1\s*(?:&&|;|\n).*", re.DOTALL
 )
 _MOVES: Final = late_pattern(r"\b(?:cd|pushd|popd|chdir|chroot|env)\b")
@@ -91,8 +95,101 @@ _GENERATED: Final = late_pattern(
     re.DOTALL,
 )
 _ROOT_OR_HOME: Final = late_pattern(r"/?\*?|\.|~.*")
+_ENTERS: Final = late_pattern(r"\b(?:cd|pushd)\b")
+_REMOVES: Final = late_pattern(r"\b(?:rm|unlink|shred|find)\s")
+_RUN_TEXT: Final = frozenset({"eval", "su"})
+_CHANGES_FOLDER: Final = frozenset({"cd", "pushd"})
+_UNLINKS: Final = frozenset({"rm", "unlink", "shred"})
+_ONLY_STARTS: Final = late_pattern(_STARTED)
+_VALUE: Final = late_pattern(r"\$(?:\{(\w+)\}|(\w+))", re.ASCII)
+# What changes in them is as before behind them.
+_OWN_SHELLS: Final = frozenset(
+    {"subshell", "pipeline", "command_substitution", "process_substitution", "function_definition"}
+)
 _DEPTH_MAX: Final = 4
+_FOLLOWED_CHARS_MAX: Final = 1_000  # of a folder: a thousand `cd a` take long
 _DOES_NOTHING: Final = ":"
+
+
+def removals_in_entered(script: str, roots: Sequence[PurePath]) -> Iterator[str]:
+    """Yield the paths that *script* deletes in folders which it enters, outside all of *roots*.
+
+    As by `cd /etc; rm hosts`. It starts in the first of *roots*.
+    """
+    if _ENTERS.search(script) and _REMOVES.search(script):
+        for path in _removed(script, ".", {"HOME": "~"}, 0):
+            whole = path if path.startswith("~") else str(roots[0] / path)
+            if not is_cache(whole) and all(
+                is_foreign_file(whole, each, is_here=True) for each in roots
+            ):
+                yield path
+
+
+def _removed(
+    script: str, folder: str | None, values: Mapping[str, str], depth: int
+) -> Iterator[str]:
+    """Yield the paths that *script*, started in *folder*, deletes by relative ones, if known."""
+    known, left = dict(values), list[tuple[int, str | None]]()
+    for node in descendants(syntax_tree(script)):
+        while left and node.start_byte >= left[-1][0]:
+            _, folder = left.pop()
+        if node.type in _OWN_SHELLS:
+            left.append((node.end_byte, folder))
+        elif node.type == "variable_assignment":
+            name, _, value = source(node).partition("=")
+            known[name] = likely_word(value) or "$"
+        elif node.type == "command":
+            texts = [*chain.from_iterable(_texts_of(word, known) for word in _words(node))]
+            line = "".join(f"{_UNKNOWN if each is None else each}\0" for each in texts)
+            begin = _ONLY_STARTS.match(line)
+            at = line.count("\0", 0, begin.end()) if begin else 0
+            name, behind = base_name((texts[at:] or [""])[0] or ""), texts[at + 1 :]
+            if name in _CHANGES_FOLDER or name == "popd":
+                folder = _entered(folder, behind) if name != "popd" else None
+            elif folder is not None and folder != ".":
+                yield from (_within(folder, each) for each in _relative(name, behind))
+            if depth < _DEPTH_MAX and (name in _RUN_TEXT or any(map(is_shell, texts))):
+                for inner in filter(_REMOVES.search, filter(None, behind)):
+                    yield from _removed(inner, folder, known, depth + 1)
+
+
+def _texts_of(word: "Node", values: Mapping[str, str]) -> Sequence[str | None]:
+    """Return the texts of *word*, several if it has braces; None for one that is not known.
+
+    With *values* in the place of variables.
+    """
+    if (text := _text(word)) is not None:
+        return (text,)
+    return likely_words(
+        _VALUE.sub(lambda found: values.get(found[1] or found[2], "$"), source(word))
+    )
+
+
+def _within(folder: str, path: str) -> str:
+    return os.path.normpath(f"{folder}/{path}")
+
+
+def _entered(folder: str | None, words: Sequence[str | None]) -> str | None:
+    """Return the folder to which `cd` with *words* changes from *folder*; None if not known."""
+    named = [word for word in words if word is None or not re.match("-.", word)] or ["~"]
+    target = named[0]
+    if target in (None, "", "-") or len(named) > 1:
+        return None
+    if target.startswith(("/", "~")):
+        return os.path.normpath(target)
+    is_followed = folder is not None and len(folder) < _FOLLOWED_CHARS_MAX
+    return _within(folder or "", target) if is_followed else None
+
+
+def _relative(name: str, words: Sequence[str | None]) -> Iterator[str]:
+    """Yield the relative paths that the program *name* with *words* deletes, or searches to do."""
+    paths: Sequence[str | None] = ()
+    if name in _UNLINKS:
+        end = options_end(words)
+        paths = [*(x for x in words[:end] if x and x[0] != "-"), *words[end + 1 :]]
+    elif name in FINDS and ("-delete" in words or starts_remover(tuple(words))):
+        paths = split_search(tuple(words))[0] or (".",)
+    yield from (each for each in paths if each and each[0] not in "/~")
 
 
 def removals_elsewhere(command: "Node") -> Sequence[tuple["Node", str]]:
@@ -161,7 +258,7 @@ def _script_left(script: str, place: Place, depth: int) -> str:
     tree = syntax_tree(script)
     if depth > _DEPTH_MAX or tree.has_error:
         return script
-    entered = _ENTERS.fullmatch(script)
+    entered = _ENTERS_FIRST.fullmatch(script)
     is_moved = len(_MOVES.findall(script)) > (1 if entered else 0)
     folder = entered["folder"] if entered else ""
     text, at, pieces = script.encode(), 0, list[bytes]()
