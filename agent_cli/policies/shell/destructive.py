@@ -137,11 +137,16 @@ def destructions(readings: Iterable[Reading], root: PurePath, script: str = "") 
         or (removes_output(script) and not _reads_few(commands, root, may_be_folders=not moved))
     ):
         found.append("deletes everything that a command lists")
-    if moves_history_away(commands, root):
-        found.append(MOVES_HISTORY)
+    found += lost_history(seen, root, script)
     if BEYOND in seen:
         found.append(TOO_LONG)
     return list(filter(None, dict.fromkeys(found)))
+
+
+def lost_history(readings: Iterable[Reading], root: PurePath, script: str) -> list[str]:
+    """Return the description of a move by which *readings*, in this order, may lose history."""
+    commands = [*dict.fromkeys(_named(readings))]
+    return [MOVES_HISTORY] if moves_history_away(commands, root, script) else []
 
 
 def _file_made(script: str, root: PurePath) -> Reading:

@@ -48,7 +48,7 @@ _DELETION: Final = late_pattern(
 # A call that moves a file; alone, `replace` is of texts.
 _MOVE: Final = late_pattern(
     r"\b(?:os\.(?:renames?|replace)|(?:shutil\.)?move(?:Sync)?|rename(?:Sync)?|File\.rename"
-    r"|FileUtils\.mv)\s*\("
+    r"|FileUtils\.mv)\s*\(|\brename\s+(?=[\"'])"
 )
 _STATEMENT: Final = late_pattern(r"[^;\n]+")
 # The folder itself; elsewhere, a dot between two quotes joins what is in quotes around it.
@@ -205,8 +205,8 @@ def commands_in(code: str) -> Iterator[str]:
     """Yield the commands that *code* may start, and one for each deletion and move in it."""
     literals = _literals(code)
     yield from _started(code, literals)
-    yield from _deletions(code, literals)
     yield from _moves(code)
+    yield from _deletions(code, literals)
 
 
 def reads_code(words: Reading) -> bool:

@@ -11,6 +11,7 @@ from typing import Final
 from agent_cli.policies.shell.assignments import NEW
 from agent_cli.policies.shell.deleted_folders import (
     DELETERS,
+    FINDS,
     QUOTES,
     is_history,
     is_vital,
@@ -29,6 +30,10 @@ MOVES_HISTORY: Final = "moves the history of a repository to where it may be los
 _PARTS: Final = late_pattern(r"[{},/]")
 _EXPANDS: Final = late_pattern(r"[${`]")
 _HERE: Final = late_pattern(r"(?:\$\{?PWD\}?|\$\(pwd\)|`pwd`)/?")
+_NAMES_HISTORY: Final = late_pattern(
+    r"(?<![\w./*-])(?:\./)?\.git(?![\w.*-]|/[\w.*])", re.IGNORECASE
+)
+_ENDS: Final = frozenset({";", "\\;", "+"})  # of a command of `find`
 _PLACES_MAX: Final = 2_000
 _EVERYTHING = r"\./?|:/|\*"
 # An argument that makes a git command behind it irreversible.
@@ -102,25 +107,29 @@ def lost_by_git(arguments: Reading, root: PurePath, *, moved: bool) -> str | Non
     return None
 
 
-def moves_history_away(commands: Sequence[tuple[str, Reading]], root: PurePath) -> bool:
-    """Return whether *commands*, in this order, may lose a repository's data by `mv`.
+def moves_history_away(
+    commands: Sequence[tuple[str, Reading]], root: PurePath, script: str
+) -> bool:
+    """Return whether *commands* of *script*, in this order, may lose a repository's data by `mv`.
 
-    They move it, or the whole of *root*, outside *root*, or delete it where it was moved to.
+    They move it, or the whole of *root*, outside *root*, or delete it where it was moved to. What
+    is moved is the repository's data where it is not known, and the script names them.
     """
+    if not (moves := {arguments for name, arguments in commands if name == "mv"}):
+        return False
     places: list[str] = []
+    is_named = _names_history(commands) or _NAMES_HISTORY.search(script) is not None
     paths: dict[str, str] = {}  # A long command is read from each word on.
     for name, arguments in commands:
         if len(places) > _PLACES_MAX:
             return True
         if name == "mv":
-            sources, target = sources_and_target(arguments)
-            if (
-                None in sources
-                and target
-                and _is_outside(target, root)
-                and _names_history(commands)
-            ):
-                return True
+            if arguments[-1:] == (None,) and None in arguments[:-1] and arguments[:-1] in moves:
+                continue  # the same once more, with a name behind
+            own = takewhile(lambda word: word not in _ENDS, arguments)
+            sources, target = sources_and_target(tuple(own))
+            if target is not None and is_named:
+                sources = tuple(each or ".git" for each in sources)
             for each in filter(None, sources):
                 source = paths.get(each) or os.path.normpath(within(each, root))
                 paths[each] = source
@@ -130,6 +139,8 @@ def moves_history_away(commands: Sequence[tuple[str, Reading]], root: PurePath) 
                     return True
                 inside = os.path.normpath(within(target, root))
                 places += (inside, os.path.normpath(f"{inside}/{PurePath(source).name}"))
+        elif name in FINDS and "mv" in arguments and "-delete" not in arguments:
+            continue
         elif places and (name in DELETERS or "clean" in arguments[:1]):
             named = (os.path.normpath(within(word, root)) for word in arguments if word)
             if any(_holds(each, places) for each in named):

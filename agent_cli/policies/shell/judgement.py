@@ -25,6 +25,7 @@ from agent_cli.policies.shell.destructive import (
     ENTERS_FOLDER,
     FOREIGN_FILE,
     destructions,
+    lost_history,
     written_losses,
 )
 from agent_cli.policies.shell.effects import effects
@@ -189,8 +190,12 @@ def _losses(
     script: str, seen: Sequence[Reading], root: PurePath, run: Sequence[Reading] | None = None
 ) -> list[str]:
     """Return what *script* loses; *run* are the commands that it may run, if not all of them."""
-    commands = [*seen, *fed_commands(script, seen)] if run is None else run
+    fed = [*fed_commands(script, seen)] if run is None else []
+    commands = [*seen, *fed] if run is None else run
     found = destructions(commands, root, script) or written_losses(script)
+    # What stands in the script itself may delete what the others have moved.
+    if not found and fed:
+        found = lost_history((*fed, *seen), root, script)
     programs = [(each[0], each[1:]) for each in seen if each and each[0]]
     if not found and deletes_data(script, {base_name(program) for program, _ in programs}):
         found = [DELETES_DATA]

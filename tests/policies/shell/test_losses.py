@@ -1207,6 +1207,16 @@ def test_what_stays_inside_is_not_reserved_for_a_person(
     assert is_reserved(script, Reach(root=tmp_path.resolve())) is expected
 
 
+def _moves_by_code(path: str) -> tuple[str, ...]:
+    return (
+        f"python3 -c \"import shutil; shutil.move('{path}', 'g')\"",
+        f"python3 - <<'E'\nimport os\nos.rename('{path}', 'g')\nE",
+        f"node -e \"fs.renameSync('{path}', 'g')\"",
+        f"ruby -e \"FileUtils.mv('{path}', 'g')\"",
+        f"perl -e \"rename '{path}', 'g'\"",
+    )
+
+
 @each_row(
     ("script", "expected"),
     [
@@ -1229,6 +1239,19 @@ def test_what_stays_inside_is_not_reserved_for_a_person(
         ("python -c \"os.rename('.git', '.git.bak')\"", False),
         ("python -c \"print('a.git'.replace('.git', '/srv'))\"", False),
         *(("mv $x /srv", False), ('mv "$d/.git" "$PWD/.git"', False), ("mv a.git /srv", False)),
+        *((f"{x}; rm -rf g", "git'" in x) for x in _moves_by_code(".git")),
+        *((f"{x}; rm -rf g", False) for x in _moves_by_code("a")),
+        *((f"{x}; rm -rf build", False) for x in _moves_by_code(".git")),
+        ("python -c \"shutil.move('.git', 'g'); shutil.rmtree('g')\"", True),
+        *(("echo .git | xargs -I% mv % g && rm -rf g", True), ("D=.git; mv $D g; rm -r g", True)),
+        *(("find . -name .git -exec mv {} g \\; && rm -r g", True), ("rm -r g; mv .git g", False)),
+        *(("for d in .git; do mv $d g; done; rm -r g", True), ("ls -d .git; rm -r g", False)),
+        ("ls -d ./.git | xargs -I{} mv {} g; find g -delete", True),
+        ("find . -name .git -exec mv {} g ';' && rm -rf build", False),
+        ("echo .git | xargs -I% mv % g && rm -rf build", False),
+        ("find . -name '*.o' -not -path './.git/*' | xargs -I{} mv {} g; rm -rf g", False),
+        *(("echo 'mv .git g' | sh; rm -rf g", True), ("ls *.o | xargs -I% mv % g; rm -r g", False)),
+        ("cat > x.sh <<'E'\nmv .git g\nE\nsh x.sh; rm -rf g", True),
     ],
 )
 def test_moving_history_to_where_it_may_be_lost_asks(script: str, *, expected: bool) -> None:
