@@ -63,6 +63,16 @@ _EVERY_NAME_HERE = late_pattern(r"(?:\./)?(?:\*\*?/)*\*+(?:\.\*)?")
 _UNLINKS = frozenset({"rm", "unlink", "shred"})
 # `rm !(a)`: every name of a folder but a few, if bash reads patterns as ksh does.
 _REMOVES_OTHERS = late_pattern(r"\b(?:rm|unlink|shred)\s(?:[^;&|()\n]{0,300}\s)?!\(")
+# All images, those that were built here too, of which `docker image prune` deletes some.
+_REMOVES_IMAGES = late_pattern(
+    r"\b(?:docker|podman|nerdctl)\s+(?:images|image\s+ls)(?:\s+(?:-[aq]+|--all|--quiet))*\s*\|"
+    r"\s*xargs\s[^|;&\n]*\b(?:rmi|image\s+rm)\b"
+)
+# An empty list of jobs in the place of the one of cron.
+_EMPTIES_CRONTAB = late_pattern(
+    r"(?:^|[\s;&|({])(?::|true|(?:echo(?:\s+-n)?|printf)(?:\s+(?:''|\"\"))?|cat\s+/dev/null)\s*\|"
+    r"\s*(?:sudo\s+)?crontab\b(?!\s+-[le])|\bcrontab\b[^;&|\n<]*<(?:<<\s*(?:''|\"\")|\s*/dev/null)"
+)
 _REMOVES_NAMED = frozenset({"rm", "unlink"})
 _RIGHTS = frozenset({"chmod", "chown", "chgrp", "chattr", "setfacl"})
 _COPIES = frozenset({"cp", "mv", "tee", "install"})
@@ -205,6 +215,10 @@ def written_losses(script: str) -> list[str]:
     """Describe what *script* loses, as written: what a device holds, or every file of a folder."""
     if _WRITES_DEVICE.search(script):
         return ["writes to a device"]
+    if _EMPTIES_CRONTAB.search(script):
+        return ["deletes all that cron runs at fixed times, which cannot be undone"]
+    if _REMOVES_IMAGES.search(script):
+        return ["deletes everything that a command lists"]
     if _REMOVES_OTHERS.search(script):
         return [f"rm {EVERY_FILE}"]
     scripts = [*written_commands(script)]

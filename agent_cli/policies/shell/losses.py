@@ -18,8 +18,9 @@ from agent_cli.system.loading import late_pattern
 _CONTAINER_LOSSES: Final = (
     *("prune", "push", "volume rm", "compose down -v", "compose down --volumes", "system reset"),
     *("swarm leave --force", "swarm leave -f", "manifest push", "machine rm", "machine reset"),
-    *("stack rm", "service rm", "secret rm", "config rm", "rm --all"),
+    *("stack rm", "service rm", "secret rm", "config rm", "rm --all", "rmi --all"),
     *(f"rm -{flags}" for flags in ("v", "fv", "vf", "fsv", "sfv", "a", "af", "fa")),
+    *(f"rmi -{flags}" for flags in ("a", "af", "fa")),
 )
 _SCALED_TO_NONE: Final = ("scale --replicas=0", "scale --replicas 0")
 _SQLX: Final = ("sqlx database drop", "sqlx database reset")
@@ -43,12 +44,11 @@ _LOSSES: Final[Mapping[str, Sequence[Sequence[str]]]] = MappingProxyType(
             ("terraform tofu terragrunt", ("apply -destroy", "state push", "workspace delete")),
             ("helm", ("del", "un", "push")),
             ("twine anaconda luarocks", ("upload", "remove")),
-            ("cabal", ("upload --publish",)),
-            ("mix", ("hex.publish",)),
+            ("cabal mix", ("upload --publish", "hex.publish")),
             ("pod", ("trunk push", "trunk delete", "trunk deprecate")),
             ("mvn mvnw gradle gradlew", ("deploy", "publish", *_TASKS_OF_BUILDS)),
             ("semantic-release goreleaser", ("",)),
-            ("crontab", ("-r",)),
+            ("crontab", ("-r", "-ir", "-ri", "/dev/null")),
             ("killall5 dropdb dropuser lvremove vgremove pvremove", ("",)),
             ("lvreduce vgreduce luksformat trash-empty trash-rm lxc-destroy bfg", ("",)),
             ("docker-compose podman-compose", ("down -v", "down --volumes", "rm -v", "rm -fsv")),

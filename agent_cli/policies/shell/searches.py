@@ -41,14 +41,14 @@ _REMOVER_IN_TEXT: Final = late_pattern(r"\b(?:rm|unlink|shred|rmdir|truncate)\b"
 _REMOVES_HERE: Final = late_pattern(r"\b(?:rm|unlink|shred|truncate)\s")
 _GIVEN_NAME: Final = late_pattern(r"\s[\"']?(?:\{\}|\$[@*0-9])(?:[\"'\s]|$)")
 _SEPARATOR: Final = late_pattern(r"&&|\|\||[;&\n]")
-# The names of all files of a folder, of all that git holds or does not hold, of all containers.
+# All files of a folder, all that git holds or does not hold, all containers, all images.
 _LISTS_ALL: Final = late_pattern(
-    r"(?:\$\(|`)\s*(?:ls(?:\s+-[\w-]+)*(?:\s+(?:\.|\*|\./\*?))?|g?find\s[^)`|]{0,300}"
+    r"(?:\$\(|`)\s*(?:sudo\s+)?(?:ls(?:\s+-[\w-]+)*(?:\s+(?:\.|\*|\./\*?))?|g?find\s[^)`|]{0,300}"
     r"|git\s+ls-files(?:\s+(?:-[coz]+|--cached|--others|--exclude-standard))*"
-    r"|(?:docker|podman|nerdctl)\s+(?:container\s+)?(?:ps|ls)(?:\s+(?:-[aq]+|--all|--quiet))*)"
-    r"\s*(?=[)`|])"
+    r"|(?:docker|podman|nerdctl)\s+(?:(?:container|image)\s+)?(?:ps|ls|images)"
+    r"(?:\s+(?:-[aq]+|--all|--quiet))*)\s*(?=[)`|])"
 )
-_REMOVES: Final = r"(?<![\w-])(?<!git )(?:rm|unlink|shred)\s"
+_REMOVES: Final = r"(?<![\w-])(?<!git )(?:rmi?|unlink|shred)\s"
 _REMOVES_LISTED: Final = late_pattern(rf"{_REMOVES}[^;&|\n`]*$")
 _LOOPS_OVER: Final = late_pattern(r"\bfor\s+(\w+)\s+in\s+\"?$")
 _LOOKED_AT_CHARS: Final = 500  # before a list, and behind it
@@ -92,7 +92,7 @@ _NO_PLAIN_LIST: Final = late_pattern(
     # They take a list as xargs does.
     r"|\b(?:parallel|gxargs)\b"
 )
-# What `find` lists besides the names that its tests choose, or instead of them.
+# What `find` lists besides the names that its tests choose, or instead.
 _LISTS_OTHERS: Final = late_pattern(r"-(?:f?printf|fprint0?|f?ls|exec\w*|ok\w*|files0-from)")
 _NUL: Final = frozenset({"-0", "--null", "-0r", "-r0"})
 _ENDS: Final = frozenset({";", "\\;", "+"})

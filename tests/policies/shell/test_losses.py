@@ -322,6 +322,19 @@ def asks(script: str) -> bool:
         *("docker image prune", "docker container prune -f", "podman pod prune"),
         *("docker $x prune -f", 'docker "$@" prune', "docker --context builder volume prune"),
         "docker volume rm builder",
+        *("crontab /dev/null", "sudo crontab -u bob /dev/null", "crontab -ir", "crontab <<< ''"),
+        *("crontab - < /dev/null", ": | crontab -", 'echo "" | sudo crontab -', "echo|crontab"),
+        *(
+            "printf '' | crontab -u bob -",
+            "cat /dev/null | crontab",
+            "bash -c 'crontab </dev/null'",
+        ),
+        *("docker rmi $(docker images -q)", "docker rmi -f `docker images -aq`", "podman rmi -af"),
+        *(
+            "docker image rm $(sudo docker image ls -q)",
+            "docker images -q | xargs -r docker rmi -f",
+        ),
+        *("for i in $(docker images -q); do docker rmi $i; done", "podman rmi --all --force"),
         "gh release create v1 --draft --draft=false",
     ],
 )
@@ -412,7 +425,17 @@ def test_what_is_lost_elsewhere_asks_despite_any_allow_rule(script: str) -> None
         "dotnet publish",
         "kill -s HUP 12",
         "pkill -f node",
-        "docker rmi x",
+        *("crontab mycron", "(crontab -l; echo '@daily x') | crontab -", "crontab -l > /dev/null"),
+        *("echo '@daily x' | crontab -", "crontab -l | grep -v x | crontab -", "echo | crontab -l"),
+        *(
+            "docker rmi x",
+            "docker rmi $(docker images -q x)",
+            "docker images -q x | xargs docker rmi",
+        ),
+        *(
+            "docker rmi $(docker images -f dangling=true -q)",
+            "docker images -q | xargs docker inspect",
+        ),
         "gh search issues delete",
         "gh pr create -t rm -b remove",
         "gh pr edit 12 --add-label delete",
