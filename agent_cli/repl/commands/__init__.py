@@ -55,6 +55,11 @@ class Controls(Protocol):
         """Print a unified diff without file names, folded if it is long."""
         ...
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether a question is open: a list appears once that is answered."""
+        ...
+
     async def pick(self, question: str, rows: Sequence[str], selected: int = 0) -> int | None:
         """Let the user choose one of *rows*, at first *selected*; None if they cancel."""
         ...
@@ -169,6 +174,8 @@ async def pick(
         UsageError: The answer is not one of the numbers.
     """
     if context.controls:
+        if context.controls.is_asking:
+            context.writer.aside("the list appears after your answer", "dim")
         return await context.controls.pick(question, rows, selected)
     listed = [f"{number:>3}  {row}" for number, row in enumerate(rows[:LISTED_MAX], 1)]
     if left_out := len(rows) - len(listed):

@@ -203,6 +203,11 @@ class ScreenControls:
         """Print a unified diff with line numbers; `/output` shows a folded one in full."""
         self._display.drawn(self._results.folded_diff(diff, DIFF_ROWS_MAX))
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether a question is open."""
+        return self._turn.locked() or self._screen.asking.turn.locked()
+
     async def pick(self, question: str, rows: Sequence[str], selected: int = 0) -> int | None:
         """Let the user choose one of *rows*; return its index, None if they cancel."""
         # Holds the turn: a question asked meanwhile would be hidden, and filter keys would answer

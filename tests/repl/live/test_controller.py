@@ -635,6 +635,24 @@ async def test_question_waits_until_an_open_picker_is_closed(tmp_path: Path) -> 
         assert await asking == "n"
 
 
+async def test_list_that_waits_for_the_answer_to_a_question_says_so(tmp_path: Path) -> None:
+    """Nothing showed that the command was taken; its list appeared with the next answer."""
+    async with session(tmp_path) as it:
+        asking = it.screen.asking.select("allow? ", [Choice("Yes", ("y",))], text="decline")
+        answered = asyncio.ensure_future(asking)
+        await accepts_answers(it)
+        it.type("/resume\r")
+        await shown(it, "the list appears after your answer")
+        assert "you> /resume" in it.rows
+        assert "which session?" not in it.rows
+        await accepts_answers(it)
+        it.type("y\r")
+        await it.until(lambda: "which session?" in it.rows)
+
+        assert await answered == Choice("Yes", ("y",))
+        it.type(ESCAPE)
+
+
 @each_row(
     ("command", "marked"),
     [("/effort", "❯ low"), ("/mode", "❯ ask: "), ("/theme", "❯ auto"), ("/model", "❯ high = ")],
