@@ -288,6 +288,8 @@ class Sessions:
                 f" once {session.path} can be written"
             )
         if not session.path.exists():
+            if self._agent.conversation.prompts:
+                raise SessionError(f"not done: the file of this session is gone: {session.path}")
             raise SessionError("nothing was said in this session yet")
         return session
 

@@ -101,6 +101,18 @@ async def test_fork_and_export_before_the_first_prompt_are_errors() -> None:
     kept.close()
 
 
+async def test_session_whose_file_was_deleted_is_not_said_to_be_empty() -> None:
+    """The file of one that is open can be deleted all the same; it said that nothing was said."""
+    kept, agent = sessions()
+    await kept.begin()
+    say(agent, "one")
+    assert kept.path
+    kept.path.unlink()
+
+    with pytest.raises(SessionError, match=r"^not done: the file of this session is gone: /"):
+        await kept.fork()
+
+
 async def test_session_that_is_not_saved_whole_is_neither_copied_nor_exported() -> None:
     """Both left its end out, and `/fork` went on without that; nothing said so."""
     heard: list[Event] = []
