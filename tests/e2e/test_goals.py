@@ -224,6 +224,15 @@ def test_goal_is_shown_and_ended_while_the_model_works() -> None:
     assert len(api.requests) == 1
 
 
+def test_goal_command_counts_the_round_that_met_the_goal() -> None:
+    """It said 0 of 10 rounds below "goal reached · 1 round"."""
+    with serve_in_thread(reply("Done.")) as api:
+        run = agent_cli(api=api, script="/goal --check true x\n/goal\n")
+
+    assert "goal reached: `true` exits with 0 · 1 round\n" in run.stderr
+    assert "goal (met): x\ncheck: true\n1 of 10 rounds" in run.stderr
+
+
 def test_goal_that_cannot_be_understood_is_refused_in_one_sentence() -> None:
     script = "/goal --rounds many x\n/goal --sometimes x\n/goal --check 'make'\n/goal\n/goal stop\n"
     with serve_in_thread() as api:
