@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from agent_cli.policies.shell.deleted_folders import FINDS, is_cache, is_foreign_file, is_history
+from agent_cli.policies.shell.readings import Reading
 from agent_cli.policies.shell.searches import EVERY_NAME, is_narrow, split_search, starts_remover
 from agent_cli.policies.shell.starters import base_name, is_shell, options_end
 from agent_cli.policies.shell.syntax import NOT_WORDS, descendants, source, syntax_tree
@@ -212,6 +213,17 @@ def removals_elsewhere(command: "Node") -> Sequence[tuple["Node", str]]:
         left = [kept, *[""] * (len(texts) - 1)] if is_changed else texts
     changed = zip(words, texts, left, strict=True)
     return [(word, shlex.quote(new) if new else "") for word, old, new in changed if new != old]
+
+
+def runs_input_elsewhere(words: Reading) -> bool:
+    """Return whether *words* are an `ssh` without a command: a shell there runs what it reads."""
+    way = _way(words) if words and base_name(words[0] or "") == "ssh" else None
+    return way is not None and way[1] == len(words)
+
+
+def script_elsewhere(script: str) -> str:
+    """Return *script*, which a shell on another machine runs, without what it may delete there."""
+    return _script_left(script, "machine", 0)
 
 
 def _words(command: "Node") -> list["Node"]:

@@ -48,6 +48,11 @@ def asks(script: str) -> bool:
         ),
         *('ssh "$H" "rm -rf /tmp/deploy"', "ssh host sudo rm -f /srv/x", "ssh host -t 'rm /srv/x'"),
         *("ssh host docker exec c rm -f /app/x", "ssh host 'cd /opt/a && rm -rf node_modules'"),
+        *(
+            "ssh h <<'E'\nrm -f /srv/x\nls\nE",
+            "ssh h << E\ncd /opt/a\nrm -rf node_modules\nnpm ci\nE",
+        ),
+        *("ssh h 'cat > x' <<'E'\nrm -rf /srv\nE", "echo x | ssh h", "ssh -N -L 80:a:80 h"),
         *("adb shell rm -f /data/local/tmp/x", "adb -s e shell rm /sdcard/x.png"),
         *("apt-get install -y a && rm -rf /var/lib/apt/lists/*", "rm -rf ~/.cache/pip"),
         *("sudo rm -rf /var/cache/apt", "rm -rf ~/.npm/_cacache ~/Library/Caches/x"),
@@ -95,6 +100,9 @@ def test_deleting_what_is_named_or_made_again_elsewhere_is_left_to_the_rules(scr
         *("ssh -o ProxyCommand='rm -rf ~' h rm -f /x", "ssh h rm -f /srv/x \\; rm -rf /srv"),
         *("ssh h 'rm -rf /tmp/*'", "ssh h rm -rf /srv/../etc/build", "ssh h 'rm -rf /home/build'"),
         *("ssh h bash <<'E'\nrm -rf /srv\nE", 'ssh h "rm -rf $D"', "ssh h 'rm -rf $D'"),
+        # A shell there runs what it reads.
+        *("ssh h <<'E'\nrm -rf /srv\nE", "ssh -i k u@h << E\ncd a\ngit reset --hard\nE"),
+        *("echo 'rm -rf /srv' | ssh h", "ssh $H <<< 'rm -rf ~'", "timeout 5 ssh h <<E\nreboot\nE"),
         *("adb shell rm -rf /sdcard/DCIM", "ssh h 'cd /srv && cd a && rm -rf b'"),
         *("rm -rf ~/.cache", "rm -rf ~/.cache/*", "rm -rf ~/.cache/../x", "rm -rf ~/.cachex/a"),
         *("rm -rf /var/lib/apt", "rm -rf /var/lib/apt/lists/../../x", "cd ~ && rm -rf .cache"),
