@@ -94,7 +94,8 @@ _MAKES_FILE = late_pattern(
     re.DOTALL | re.ASCII,
 )
 ENTERS_FOLDER = late_pattern(
-    r"\s*cd\s+(?P<quote>[\"']?)(?P<folder>(?:/|~|\.\./?)[\w./@+~-]*)(?P=quote)\s*&&(?P<rest>.*)",
+    r"\s*cd\s+(?P<quote>[\"']?)(?P<folder>(?:/|~|\.\./?)[\w./@+~-]*)(?P=quote)"
+    r"\s*(?:&&|\|\|\s*exit(?:\s+\d+)?\s*[;\n])(?P<rest>.*)",
     re.DOTALL | re.ASCII,
 )
 """A script that enters a folder by its path first: what follows runs there."""

@@ -30,6 +30,14 @@ _ALL_CHARS_MAX = 50_000
 _CHANGE_FOLDER = frozenset({"cd", "pushd", "popd"})
 MAY_RUN_ELSEWHERE = late_pattern(r"[;\n(`!]|\|\||(?<![&<>])&(?![&>])")
 """What may be in a script whose commands do not surely run one after the other, by `&&`."""
+# A script that enters a folder first, or ends: all of it runs there if it changes to no other.
+_ENTERS_OR_ENDS = late_pattern(
+    r"\s*(?:cd\s+(?P<quote>[\"']?)[\w./@+-]+(?P=quote)\s*\|\|\s*exit(?:\s+\d+)?\s*[;\n]"
+    r"|set\s+-(?:[ux]*e[ux]*(?:o\s+pipefail)?)\s*[;\n]\s*cd\s+[\w./@+-]+\s*(?:&&|[;\n]))"
+    r"(?P<rest>.*)",
+    re.DOTALL | re.ASCII,
+)
+_CHANGES_AGAIN = late_pattern(r"\b(?:cd|chdir)\b")
 # With one of them, a variable may get another value, or its value be split elsewhere.
 _SETS_UNSEEN = late_pattern(
     r"\b(?:IFS|eval|source|coproc|let|unset|trap|alias|shopt|builtin|command|enable|exec"
@@ -84,9 +92,7 @@ def with_known_words(script: str, *, own_temporary: bool) -> Sequence[str]:
     known = Assignments(tree, {"PWD": ["."]}) if _sets_nothing_unseen(tree, script) else None
     if not all(_is_plain(node, known) for node in _expansions(tree, composed)):
         return ()
-    is_sequence = known is not None and not (
-        MAY_RUN_ELSEWHERE.search(script) or _MOVES_UNSEEN.search(script)
-    )
+    is_sequence = known is not None and _runs_in_order(script)
     may_be_others = MAY_BE_OTHERS.search(script) is not None
     place = _Place()
     changes: list[tuple[Node, Sequence[str]]] = []
@@ -119,6 +125,14 @@ def with_known_words(script: str, *, own_temporary: bool) -> Sequence[str]:
     return [
         _changed(tree, changes, dict(zip(choices, each, strict=True))) for each in product(*choices)
     ]
+
+
+def _runs_in_order(script: str) -> bool:
+    """Return whether each command of *script* surely runs in the folder of the `cd` before it."""
+    entered = _ENTERS_OR_ENDS.fullmatch(script)
+    if entered and not _CHANGES_AGAIN.search(entered["rest"]):
+        return not _MOVES_UNSEEN.search(entered["rest"])
+    return not (MAY_RUN_ELSEWHERE.search(script) or _MOVES_UNSEEN.search(script))
 
 
 def _with_texts_run(script: str) -> tuple[str, Sequence[tuple[int, int]]]:

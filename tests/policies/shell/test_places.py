@@ -174,3 +174,73 @@ def test_file_of_an_added_directory_may_be_deleted_however_that_is_entered() -> 
     }
 
     assert {each: judge(each, CommandRules(), reach).verdict for each in scripts} == scripts
+
+
+@each_row(
+    "script",
+    [
+        *(
+            "cd build || exit 1; rm -rf *",
+            "cd build || exit\nrm -rf *\ncmake ..",
+            "set -e\ncd a\nrm -rf *",
+        ),
+        *('cd "a/b" || exit 1\nrm -rf ./* && make; ls', "set -euo pipefail; cd build; rm -rf *"),
+        *(
+            "cd /tmp/added || exit 1; rm -f x",
+            "cd build && rm -rf *",
+            "set -e; cd a && rm -rf *; ls",
+        ),
+    ],
+)
+def test_folder_that_is_surely_entered_is_known_as_by_and(script: str) -> None:
+    """Where the script ends unless the folder is entered, all of it runs there."""
+    assert not asks(script)
+
+
+@each_row(
+    "script",
+    [
+        *(
+            "cd build; rm -rf *",
+            "cd build\nrm -rf *",
+            "cd build || true; rm -rf *",
+            "cd a|cat; rm -rf *",
+        ),
+        *(
+            "cd build || exit 1 & rm -rf *",
+            "cd build || exit 1; cd .. && rm -rf *",
+            "set -x; cd a; rm -rf *",
+        ),
+        *("cd .. || exit; rm -rf *", "cd / || exit; rm -rf *", "cd . || exit; rm -rf *"),
+        *("cd - || exit; rm -rf *", "cd $X || exit; rm -rf *", "cd a || exit; popd; rm -rf *"),
+        *(
+            "cd a || exit; env -C / rm -rf *",
+            "cd a || exit; bash -c 'cd /; rm -rf *'",
+            "cd a || (exit); rm -rf *",
+        ),
+        *(
+            'cd a || exit; eval "$x"; rm -rf *',
+            "cd a || exit; . x; rm -rf *",
+            "ls; cd a || exit; rm -rf *",
+        ),
+        *(
+            "(cd a || exit); rm -rf *",
+            "exit() { :; }; cd a || exit; rm -rf *",
+            "cd a || return; rm -rf *",
+        ),
+        *("set -e; cd a || true; rm -rf *", "set +e; cd a; rm -rf *", "set -e; (cd a); rm -rf *"),
+        *(
+            "! cd a || exit; rm -rf *",
+            "cd a || exit; shopt -s dotglob; rm -rf *",
+            "cd a || exit; rm -rf ../*",
+        ),
+        *(
+            "cd a || exit; rm -rf .*",
+            "cd a || exit; builtin cd ..; rm -rf *",
+            "cd /srv || exit; rm -rf *",
+        ),
+    ],
+)
+def test_folder_that_is_perhaps_not_entered_asks(script: str) -> None:
+    """Threat 19: what was meant for it would be lost here."""
+    assert asks(script)
