@@ -38,6 +38,8 @@ class Backend:
 
     Attributes:
         confine: Takes the rules, the places and the working directory; returns the confinement.
+        outline: Returns that of a command that is started before its rules are known; None: it
+            cannot be.
         program: The program it needs, if any.
         guards_protected: Whether it prevents changes of protected files, so that none need be
             restored.
@@ -47,6 +49,7 @@ class Backend:
     confine: Callable[[Rules, Places, Path], Confinement]
     program: Path | None = None
     guards_protected: bool = True
+    outline: Callable[[Places], Confinement] | None = None
 
 
 def backends(workspace: Sequence[Path], state_dir: Path) -> Iterator[Backend | Candidate]:
@@ -64,8 +67,9 @@ def backends(workspace: Sequence[Path], state_dir: Path) -> Iterator[Backend | C
         if found.refusal:
             yield found
         else:
-            build = partial(bwrap.confinement, Bubblewrap(found.program))
-            yield Backend("bwrap", build, found.program)
+            program = Bubblewrap(found.program)
+            build, begin = partial(bwrap.confinement, program), partial(bwrap.outline, program)
+            yield Backend("bwrap", build, found.program, outline=begin)
     if landlock_is_usable():
         yield Backend(
             "landlock",

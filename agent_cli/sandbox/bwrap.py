@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -32,8 +33,9 @@ REPLACED = (Path("/tmp"), Path("/var/tmp"), Path("/run"), Path("/dev"), Path("/p
 # ssh ends at once if its configuration includes a file that is neither the superuser's nor its own.
 _INCLUDED_BY_SSH = Path("/etc/ssh/ssh_config.d")
 
-# The first number after the standard streams and the launcher's own descriptor.
+# The first numbers after the standard streams and the launcher's own descriptor.
 _FILTER_DESCRIPTOR = LEFT_DESCRIPTOR + 1
+_ARGUMENTS_DESCRIPTOR = _FILTER_DESCRIPTOR + 1
 _VERSION_LIMIT_S = 10.0
 _DISABLES_NESTING = (0, 8)
 VERSION_MIN = (0, 5)
@@ -115,13 +117,23 @@ def confinement(bubblewrap: Bubblewrap, rules: Rules, places: Places, cwd: Path)
     """
     if bubblewrap.version < VERSION_MIN:
         raise OSError(f"{bubblewrap.program} does not run, or is older than 0.5")
+    prefix = arguments(bubblewrap, rules, places, cwd=cwd)
+    return replace(outline(bubblewrap, places), prefix=prefix, rest=-1)
+
+
+def outline(bubblewrap: Bubblewrap, places: Places) -> Confinement:
+    """Return the confinement of a command that is started before its rules are known.
+
+    Without the arguments that bubblewrap waits for, its root is empty, and no command is found.
+    """
     return Confinement(
-        prefix=arguments(bubblewrap, rules, places, cwd=cwd),
+        prefix=[str(bubblewrap.program), "--args", str(_ARGUMENTS_DESCRIPTOR), "--"],
         files=((_FILTER_DESCRIPTOR, str(places.filter)),),
         environment=dict.fromkeys(
             ("TMPDIR", "XDG_RUNTIME_DIR"), "/var/tmp" if places.scratch else "/tmp"
         ),
         nested=True,
+        rest=_ARGUMENTS_DESCRIPTOR,
     )
 
 

@@ -1,5 +1,6 @@
 """The parameters for starting one command in the sandbox, and the files that a sandbox needs."""
 
+import os
 import shlex
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -54,6 +55,8 @@ class Confinement:
             keeps a list of the files that appeared, until `Sandbox.settle`.
         nested: Whether the command runs in a process namespace of its own, not in our group.
         hidden: The paths that the command cannot read.
+        rest: The number of the descriptor from which the program reads the `arguments` of another
+            confinement, made while it starts; -1: it has its own.
     """
 
     prefix: Sequence[str] = ()
@@ -63,6 +66,12 @@ class Confinement:
     release: Callable[[], Sequence[str]] = _nothing
     nested: bool = False
     hidden: Sequence[Path] = ()
+    rest: int = -1
+
+    @property
+    def arguments(self) -> bytes:
+        """The arguments of the program in `prefix`, each with a NUL behind it."""
+        return b"".join(os.fsencode(word) + b"\0" for word in self.prefix[1:-1])
 
     @property
     def is_sandbox(self) -> bool:

@@ -155,6 +155,18 @@ class Sandbox:
         backend = self._backend
         return await asyncio.to_thread(lambda: self._confine(backend, cwd))
 
+    def outline(self) -> "Confinement | None":
+        """Return the confinement with which the next command may start before `confine` ends.
+
+        None if it may not. What `confine` returns then holds the rest of its arguments.
+        """
+        if self._report is None or self._backend is None or self._backend.outline is None:
+            return None
+        try:
+            return self._backend.outline(self._made_places())
+        except OSError:
+            return None  # `confine` says why
+
     async def confine_read_only(self, cwd: Path) -> "Confinement | None":
         """Return the parameters for a command that can change nothing outside its own scratch.
 

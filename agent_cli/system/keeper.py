@@ -74,7 +74,12 @@ class CommandWatcher(Protocol):
 
 
 def keep(
-    order: Order, link_descriptor: int, outputs: Outputs, signals: int, lock: int = -1
+    order: Order,
+    link_descriptor: int,
+    outputs: Outputs,
+    signals: int,
+    lock: int = -1,
+    rest: int = -1,
 ) -> None:
     """Start the command, report its end, and kill the rest when the link is closed.
 
@@ -86,18 +91,22 @@ def keep(
         outputs: The command's standard output and error.
         signals: The descriptor that says that a child has ended.
         lock: The descriptor of `held_lock`.
+        rest: The descriptor with the rest of its arguments.
     """
     link = socket.socket(fileno=link_descriptor)
     try:
         left, left_writing = os.pipe()
         os.set_blocking(left, False)
-        start = partial(_spawn if order["nested"] else _forked, order, outputs, left_writing)
+        if order["nested"]:
+            start = partial(_spawn, order, outputs, left_writing, rest)
+        else:
+            start = partial(_forked, order, outputs, left_writing)
         watch = _watch_over(order, left, link)
         child = watch.start(start) if watch else start()
     except Exception as error:  # nobody else would learn of it: this process has no stderr
         _tell(link, {"failed": str(error) or type(error).__name__})
         return
-    for descriptor in {*outputs, left_writing}:
+    for descriptor in {*outputs, left_writing, rest} - {-1}:
         os.close(descriptor)
     _tell(link, {"pid": child, "unwatched": watch.reason} if watch else {"pid": child})
     is_over = is_spared = False
@@ -167,7 +176,7 @@ def rehearse() -> None:
     uses. A command would wait longer for the copies than for its start, so a keeper makes them
     while it waits for its order.
     """
-    order: Order = json.loads(json.dumps({"files": [[0, ""]]}))
+    order: Order = json.loads(json.dumps({"files": [[0, ""]], "rest": -1}))
     link, other_end = socket.socketpair()
     with link, other_end:
         poll = select.poll()
@@ -241,7 +250,7 @@ def _is_answered(link: socket.socket, watch: CommandWatcher) -> bool:
     return True
 
 
-def _spawn(order: Order, outputs: Outputs, left: int) -> int:
+def _spawn(order: Order, outputs: Outputs, left: int, rest: int) -> int:
     """Start a program that builds a sandbox and that ends when we die; return its process id.
 
     A fork would copy memory and run Python, which takes longer than building the sandbox.
@@ -253,23 +262,23 @@ def _spawn(order: Order, outputs: Outputs, left: int) -> int:
     os.chdir(order["cwd"])
     nothing = os.open(os.devnull, os.O_RDONLY)
     least = _above_all(order)
-    high = [fcntl(each, F_DUPFD_CLOEXEC, least) for each in (nothing, *outputs, left)]
+    inherited = [(0, nothing), (1, outputs[0]), (2, outputs[1]), (LEFT_DESCRIPTOR, left)]
+    if rest >= 0:
+        inherited.append((order["rest"], rest))
+    high = [(number, fcntl(each, F_DUPFD_CLOEXEC, least)) for number, each in inherited]
     child = os.posix_spawn(
         order["arguments"][0],
         order["arguments"],
         order["environment"],
         file_actions=[
-            (os.POSIX_SPAWN_DUP2, high[0], 0),
-            (os.POSIX_SPAWN_DUP2, high[1], 1),
-            (os.POSIX_SPAWN_DUP2, high[2], 2),
-            (os.POSIX_SPAWN_DUP2, high[3], LEFT_DESCRIPTOR),
+            *((os.POSIX_SPAWN_DUP2, each, number) for number, each in high),
             *((os.POSIX_SPAWN_OPEN, fd, path, os.O_RDONLY, 0) for fd, path in order["files"]),
-            *((os.POSIX_SPAWN_CLOSE, each) for each in high),
+            *((os.POSIX_SPAWN_CLOSE, each) for _number, each in high),
         ],
         setsid=True,
         setsigdef=_IGNORED,
     )
-    for each in high:
+    for _number, each in high:
         os.close(each)  # the reader of the output waits until all writers have closed it
     return child
 
@@ -298,7 +307,8 @@ def _above_all(order: Order) -> int:
     Not a fixed high one: with `ulimit -n 48` there is no 64.
     """
     files: list[tuple[int, str]] = order["files"]
-    return max([LEFT_DESCRIPTOR, *(number for number, _path in files)]) + 1
+    rest: int = order["rest"]
+    return max([LEFT_DESCRIPTOR, rest, *(number for number, _path in files)]) + 1
 
 
 def _volunteer_for_memory_shortage() -> None:

@@ -43,7 +43,7 @@ from agent_cli.system.orphans import kill_children
 HEADER_BYTES = 8
 _HAS_ORDER = b"+"
 _WORD_BYTES_MAX = 1024
-_DESCRIPTORS_MAX = 3
+_DESCRIPTORS_MAX = 4
 _WITH_MODULES = ("restriction", "watched")
 
 
@@ -149,14 +149,16 @@ def _stand_by(control: socket.socket, launcher: socket.socket, watcher: str) -> 
         word = _HAS_ORDER + ",".join(modules).encode()
         socket.send_fds(launcher, [word], [lock] if lock >= 0 else [])
     control.close()
-    link, output, *errors = descriptors
-    keep(order, link, (output, errors[0] if errors else output), signals, lock)
+    link, output, *others = descriptors
+    rest = others.pop() if order["rest"] >= 0 else -1
+    keep(order, link, (output, others[0] if others else output), signals, lock, rest)
 
 
 def _received(control: socket.socket) -> tuple[Order | None, list[int]]:
     """Return the next order and its descriptors: the link, and the command's output.
 
-    A third one is its standard error, if that is another one.
+    Another one is its standard error, if that is not its output, and the last one that of
+    `launching.Order.rest`.
     """
     header, descriptors, _, _ = socket.recv_fds(control, HEADER_BYTES, _DESCRIPTORS_MAX)
     for descriptor in descriptors:

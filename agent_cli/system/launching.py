@@ -16,7 +16,7 @@ from _thread import start_new_thread
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from agent_cli.system.records import dataclass, field
 
@@ -125,6 +125,8 @@ class Order:
             `LEFT_DESCRIPTOR` that it runs, and which processes it leaves.
         spares: Whether processes that the command leaves may outlive it; see `KeeperLink.spare`.
         watched: How its changes are recorded; None: not at all.
+        rest: The number of the descriptor from which the program reads the rest of its arguments,
+            until `KeeperLink.complete`; for a nested command only. -1: they are all here.
     """
 
     arguments: Sequence[str]
@@ -135,6 +137,7 @@ class Order:
     nested: bool = False
     spares: bool = False
     watched: Watched | None = None
+    rest: int = -1
 
     def to_json(self) -> bytes:
         """Return the order as the launcher receives it."""
@@ -181,10 +184,13 @@ class KeeperLink:
     socket: socket.socket
     messages: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     is_closed: bool = False
+    rest: BinaryIO | None = None
     _buffer: bytes = b""
 
     def __post_init__(self) -> None:
         weakref.finalize(self, self.socket.close)
+        if self.rest:
+            weakref.finalize(self, self.rest.close)
 
     def take(self, received: bytes) -> None:
         """Parse data *received* from the socket; no data means that the keeper has ended."""
@@ -213,6 +219,12 @@ class KeeperLink:
         if (started := self.found("pid")) is None:
             raise OSError("the program that starts it was killed")
         return int(started["pid"])
+
+    def complete(self, arguments: bytes) -> None:
+        """Send the rest of the arguments, each with a NUL behind it; see `Order.rest`."""
+        assert self.rest
+        with contextlib.suppress(BrokenPipeError), self.rest:  # `pid` says what failed
+            self.rest.write(arguments)
 
     def receive_now(self) -> None:
         """Receive the messages that have arrived, without waiting."""
@@ -248,6 +260,8 @@ class KeeperLink:
             return False
         finally:
             self.socket.close()
+            if self.rest:
+                self.rest.close()
         self.is_closed = True
         return True
 
@@ -287,17 +301,19 @@ class Launcher:
             raise ValueError("embedded null byte")
         ours, theirs = socket.socketpair()
         reading, writing = os.pipe()
+        given, giving = os.pipe() if order.rest >= 0 else (-1, -1)
         try:
-            descriptors = [theirs.fileno(), writing, *([errors] if errors >= 0 else ())]
-            self._send(order.to_json(), descriptors)
+            more = [each for each in (errors, given) if each >= 0]
+            self._send(order.to_json(), [theirs.fileno(), writing, *more])
         except BaseException:
             ours.close()
-            os.close(reading)
+            _close(reading, giving)
             raise
         finally:
             theirs.close()
-            os.close(writing)
-        return KeeperLink(ours), reading
+            _close(writing, given)
+        rest = os.fdopen(giving, "wb") if giving >= 0 else None
+        return KeeperLink(ours, rest=rest), reading
 
     def close(self) -> None:
         """Let the process end; running keepers end their commands when their links are closed."""
@@ -335,6 +351,12 @@ class Launcher:
         self._control = None
         if self._end is not None:
             self._end()
+
+
+def _close(*descriptors: int) -> None:
+    for each in descriptors:
+        if each >= 0:
+            os.close(each)
 
 
 def _process(control: socket.socket) -> "subprocess.Popen[bytes]":

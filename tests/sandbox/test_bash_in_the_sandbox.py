@@ -30,7 +30,15 @@ from agent_cli_tools.processes import start
 from agent_cli_tools.session_resources import SessionResources
 from tests.sandbox.creations import only_what_is_named
 from tests.sandbox.world import CANARY, World, git, world
-from tests.waiting import LIMIT_S, at_growing_limits, open_descriptors, unstalled_s, until
+from tests.waiting import (
+    LIMIT_S,
+    at_growing_limits,
+    is_alive,
+    open_descriptors,
+    unstalled_s,
+    until,
+    wait_until,
+)
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sandboxes of Linux")
 
@@ -72,6 +80,12 @@ async def bash(place: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[B
     made = Bash(place)
     yield made
     made.workspace.close()
+
+
+def programs_below_us(name: str) -> list[int]:
+    """Return the processes called *name* that descend from this one."""
+    found = command_line.descendants(os.getpid(), below=1)
+    return [each.pid for each in found if each.name == name]
 
 
 class Network:
@@ -126,6 +140,71 @@ async def test_command_runs_although_a_path_to_hide_has_vanished(bash: Bash, tim
         assert not (bash.place.root / "ran").exists()
 
     assert vanishing.left == 0
+
+
+async def test_program_of_the_sandbox_starts_while_the_rules_are_made(bash: Bash) -> None:
+    """Both take 2 ms of each command."""
+    real = bash.place.sandbox._backend
+    assert real
+
+    def confine(rules: Rules, places: Places, cwd: Path) -> Confinement:
+        wait_until(lambda: bool(programs_below_us("bwrap")), "the start of bubblewrap")
+        return real.confine(rules, places, cwd)
+
+    bash.place.sandbox._backend = replace(real, confine=confine)
+
+    result = await bash("cat .env; echo $TMPDIR; touch ran")
+
+    assert "Permission denied\n/tmp\n" in result.text
+    assert (bash.place.root / "ran").exists()
+
+
+async def test_nothing_runs_in_a_sandbox_whose_arguments_never_come(bash: Bash) -> None:
+    """As if this program was killed meanwhile, and its keeper had not noticed yet."""
+    root = bash.place.root
+    outline = bash.place.sandbox.outline()
+    program = shutil.which("bash")
+    assert outline
+    assert program
+    text = f"touch {root}/ran /tmp/ran"
+    line = CommandLine(text, Path(program), root, command_environment(), outline)
+
+    async def never() -> Confinement:
+        return replace(outline, prefix=())
+
+    output = OutputBuffer(SessionResources().open_spill)
+    command = await start(bash.workspace.shared.launcher, line, output, confine=never)
+    code = await command.wait()
+    await command.drain()
+    await command.finish()
+
+    assert code == 1
+    assert not command.has_begun
+    assert "No such file or directory" in output.text()
+    assert not (root / "ran").exists()
+
+
+async def test_program_of_a_sandbox_that_cannot_be_made_is_ended(bash: Bash) -> None:
+    real = bash.place.sandbox._backend
+    assert real
+    started: list[int] = []
+
+    def confine(*_given: object) -> NoReturn:
+        wait_until(lambda: bool(programs_below_us("bwrap")), "the start of bubblewrap")
+        started.extend(programs_below_us("bwrap"))
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    await bash("true")  # starts the launcher
+    bash.place.sandbox._backend = replace(real, confine=confine)
+    before = open_descriptors()
+
+    with pytest.raises(ToolError, match="Is the disk full"):
+        await bash("touch ran")
+
+    assert started
+    assert not any(map(is_alive, started))
+    assert open_descriptors() <= before
+    assert not (bash.place.root / "ran").exists()
 
 
 @pytest.mark.parametrize(

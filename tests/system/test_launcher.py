@@ -145,6 +145,55 @@ def test_files_are_opened_under_the_given_descriptor_numbers(
     assert output.split()[:4] == ["6", "7", "8", "9"]
 
 
+def test_program_reads_the_rest_of_its_arguments_once_they_are_known(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    """More of them than a pipe holds; and it runs already, waiting for them."""
+    words = b"".join(b"word %d\0" % number for number in range(20_000))
+    order = bash("touch ready; cat <&7 >given", tmp_path, nested=True, rest=7)
+
+    link, reading = launcher.launch(order)
+    wait_until((tmp_path / "ready").exists, "the start of the program")
+    link.complete(words)
+    ended = heard(link, "status")
+    link.end(LIMIT_S)
+    os.close(reading)
+
+    assert ended["status"] == 0
+    assert (tmp_path / "given").read_bytes() == words
+
+
+def test_program_that_waits_for_arguments_is_killed_before_it_finds_none(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    script = "touch ready; cat <&5; touch went-on"
+    order = bash(script, tmp_path, nested=True, rest=5)
+
+    link, reading = launcher.launch(order)
+    wait_until((tmp_path / "ready").exists, "the start of the program")
+    is_over = link.end(LIMIT_S)
+    os.close(reading)
+
+    assert is_over
+    assert link.rest is not None
+    assert link.rest.closed
+    assert not (tmp_path / "went-on").exists()
+
+
+def test_arguments_of_a_program_that_cannot_start_are_dropped(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    order = replace(bash("true", tmp_path, nested=True, rest=5), arguments=["/nowhere"])
+
+    link, reading = launcher.launch(order)
+    failure = heard(link, "failed")
+    link.complete(b"word\0" * 20_000)
+    link.end(LIMIT_S)
+    os.close(reading)
+
+    assert "No such file" in str(failure["failed"])
+
+
 def test_no_descriptor_of_ours_reaches_a_command(launcher: Launcher, tmp_path: Path) -> None:
     output, link = output_of(launcher, bash("ls -l /proc/$$/fd; true", tmp_path))
     link.end(LIMIT_S)

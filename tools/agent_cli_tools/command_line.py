@@ -146,6 +146,7 @@ class CommandLine:
             restriction=confinement.restriction,
             nested=confinement.nested,
             watched=self.watched,
+            rest=confinement.rest,
         )
 
     def _processes_max(self) -> str:

@@ -121,7 +121,7 @@ class CommandRun:
         Raises:
             _NotBegun: The sandbox was not built.
         """
-        confinement = await self._confinement()
+        confinement = self._outline() or await self._confinement()
         updates = PacedUpdates(lambda: self._on_update(so_far(self._output)))
         began_ns = file_time_ns()
         command = await self._started(confinement or Confinement(), updates)
@@ -154,7 +154,8 @@ class CommandRun:
         if command.refused:
             notes.append(refused(command.refused))
         if confinement is not None and code and self._sandbox is not None:
-            notes += filter(None, [self._sandbox.denial(self._output.text(), confinement)])
+            denied = self._sandbox.denial(self._output.text(), command.confinement)
+            notes += filter(None, [denied])
         ended = Ended(
             code=code,
             duration_s=time.monotonic() - began,
@@ -172,7 +173,13 @@ class CommandRun:
         began = time.monotonic()
         try:
             return await start_command(
-                self._workspace, text, confinement, self._output, updates.due, watched=watched
+                self._workspace,
+                text,
+                confinement,
+                self._output,
+                updates.due,
+                watched=watched,
+                confine=self._whole if confinement.rest >= 0 else None,
             )
         except asyncio.CancelledError:
             updates.stop()
@@ -263,6 +270,17 @@ class CommandRun:
             limit_s = self._jobs.timeout_s if self._request.has_timeout else None
             return started(job, limit_s, ends_with_run=ends_with_run)
         return moved(job, elapsed_s, ends_with_run=ends_with_run)
+
+    def _outline(self) -> Confinement | None:
+        """Return the confinement to start with while `_whole` makes the whole one, if possible."""
+        if self._sandbox is None or self._workspace.shared.network is not None:
+            return None
+        return self._sandbox.outline()
+
+    async def _whole(self) -> Confinement:
+        confinement = await self._confinement()
+        assert confinement, "a sandbox has no outline if none works"
+        return confinement
 
     async def _confinement(self) -> Confinement | None:
         if self._sandbox is None:

@@ -3,7 +3,7 @@
 import asyncio
 import errno
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from agent_cli.contracts.errors import ToolError
@@ -28,6 +28,7 @@ async def start_command(
     on_output: Callable[[], None],
     variables: Mapping[str, str] | None = None,
     watched: Watched | None = None,
+    confine: Callable[[], Awaitable[Confinement]] | None = None,
 ) -> RunningCommand:
     """Start the script *text* in *confinement*, which ends with it.
 
@@ -35,6 +36,7 @@ async def start_command(
         on_output: Called after each piece of output.
         variables: More environment variables.
         watched: How its changes are recorded.
+        confine: Makes the sandbox, of which *confinement* is only the outline.
 
     Raises:
         ToolError: It could not be started; for the model.
@@ -53,7 +55,7 @@ async def start_command(
         text, bash, workspace.root, environment, confinement, exported, watched=watched
     )
     try:
-        return await start(workspace.shared.launcher, line, output, on_output)
+        return await start(workspace.shared.launcher, line, output, on_output, confine)
     except (OSError, ValueError) as error:
         advice = advice_about(error, _SHORTEN if workspace.root.is_dir() else _IS_GONE)
         raise ToolError(f"The command could not be started: {error}. {advice}") from error

@@ -94,6 +94,7 @@ class RunningCommand:
             the hosts that it reached or did not; for a job, also about what it changed.
         ended_with_it: After its end, the names of processes that the sandbox ended with it.
         has_begun: After its end, whether the sandbox was built, so that the command ran.
+        confinement: Its sandbox.
         decide: Decides whether it goes on with what it deletes or overwrites; None: it does not.
         refused: What it was refused; None for nothing.
         limits: The time limits of `ends_within`.
@@ -106,7 +107,7 @@ class RunningCommand:
         self.group = group
         self._link = link
         self._output = output
-        self._confinement = confinement
+        self.confinement = confinement
         self._exit_code: int | None = None
         self._freeing: asyncio.Future[None] | None = None
         self._is_freed = False
@@ -168,7 +169,7 @@ class RunningCommand:
     def others(self) -> list[Member]:
         """Return the processes that the command left in the background."""
         # In its own namespace they all end with the command.
-        if self._confinement.nested and self._exit_code is not None:
+        if self.confinement.nested and self._exit_code is not None:
             return []
         return [one for one in group_members(self.group) if one.pid != self.group]
 
@@ -247,14 +248,14 @@ class RunningCommand:
     def _free(self) -> None:
         if not self._link.end(_END_LIMIT_S):
             self.kill()
-        self.put_back = [*self._confinement.release(), *self.changes()]
+        self.put_back = [*self.confinement.release(), *self.changes()]
 
     def _note_end(self) -> None:
         if status := self._link.found("status"):
             self._exit_code = int(status["status"])
             lines = str(status["left"]).split("\n")[:-1]
             self.ended_with_it = lines[1:]
-            self.has_begun = not self._confinement.nested or bool(lines)
+            self.has_begun = not self.confinement.nested or bool(lines)
         elif self._link.is_closed:
             # The keeper was killed, and its processes with it.
             self._exit_code = 128 + signal.SIGKILL
@@ -263,7 +264,7 @@ class RunningCommand:
         """Send SIGTERM to the command and its descendants, not to what builds its sandbox."""
         if self._is_closed():
             return
-        if not self._confinement.nested:
+        if not self.confinement.nested:
             self._signal(signal.SIGTERM)
             return
         for member in descendants(self.group, below=_LAYERS_ABOVE_NESTED):
@@ -338,30 +339,38 @@ async def start(
     line: CommandLine,
     output: OutputBuffer,
     on_output: Callable[[], None] = lambda: None,
+    confine: Callable[[], Awaitable[Confinement]] | None = None,
 ) -> RunningCommand:
     """Start *line*; its output goes to *output*, and *on_output* is called after each piece.
 
     Standard input is /dev/null, and there is no terminal for password prompts.
 
+    Args:
+        confine: Makes the sandbox of a *line* that has only its outline. Meanwhile the program that
+            builds it starts, which takes as long.
+
     Raises:
         OSError: It could not be started, e.g. the text is too long for one argument.
         ValueError: The text is not valid as an argument, e.g. it contains NUL.
     """
-    release = line.confinement.release
+    confinement = line.confinement
     try:
         link, reading = launcher.launch(line.order())
     except BaseException:
-        await asyncio.shield(unstoppable(release))
+        await asyncio.shield(unstoppable(confinement.release))
         raise
     try:
+        if confine:
+            confinement = await confine()
+            link.complete(confinement.arguments)
         link.socket.setblocking(False)
         pid = await link.pid()
     except BaseException:
         os.close(reading)
-        await asyncio.shield(unstoppable(lambda: (link.end(_END_LIMIT_S), release())))
+        await asyncio.shield(unstoppable(lambda: (link.end(_END_LIMIT_S), confinement.release())))
         raise
     reader = _Reader(output, on_output, bytes_max=line.output_bytes_max)
-    command = RunningCommand(pid, link, reader, line.confinement)
+    command = RunningCommand(pid, link, reader, confinement)
     pipe = os.fdopen(reading, "rb", 0)
     try:
         await asyncio.get_running_loop().connect_read_pipe(lambda: reader, pipe)
