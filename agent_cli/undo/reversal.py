@@ -52,7 +52,6 @@ CONTENT: Final = "content"
 _PLAN, _PROGRESS, _DONE = "plan.jsonl", "progress", "done"
 _FAILED: Final = 2
 _NOT_PUT_BACK: Final = "it could not be put back"
-_KEEP_FILES: Final = ("moved", "swap", "times", "folder")
 _WITH_KEPT: Final = ("gone", "write", CONTENT)
 _EXCHANGE = 2
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -70,6 +69,7 @@ class UndoOutcome:
     """The changes that could not be undone: a sentence for each, and the files still `kept`."""
 
     faults: list[str] = field(default_factory=list[str])
+    failed: set[Path] = field(default_factory=set[Path])
     kept: set[Path] = field(default_factory=set[Path])
 
     def add(self, step: Step, why: str) -> None:
@@ -78,6 +78,7 @@ class UndoOutcome:
         if record.to and record.kind in _WITH_KEPT:
             self.kept.add(Path(step.kept, record.to))
             why += "; `agent-cli undo list` has it"
+        self.failed.add(Path(record.path))
         self.faults += {f"{record.path}: {why}"} - {*self.faults}
 
 
@@ -128,7 +129,7 @@ class _Standstill:
             OSError: Somebody changed it.
         """
         record, found = step.record, _found(step.record.path)
-        if not (self._since_ns and found) or record.kind in _KEEP_FILES:
+        if not (self._since_ns and found) or record.kind in ("moved", "swap", "times", "folder"):
             return
         if stat.S_ISDIR(found.st_mode) or is_git_index(record.path):  # `git status` writes it
             return
@@ -214,8 +215,7 @@ def put_copy(
 
 
 def forget_plan(folder: Path) -> None:
-    """Remove the plan: its end is recorded elsewhere."""
-    # First what makes it a plan.
+    """Remove the plan, first what makes it one: its end is recorded elsewhere."""
     with contextlib.suppress(OSError):
         (folder / _PLAN).unlink()
     shutil.rmtree(folder, ignore_errors=True)

@@ -708,6 +708,8 @@ async def test_what_an_undo_cannot_put_back_stays_kept(
 
     lost = session.root / "data/p7.bin"
     assert taken.faults == [f"{lost}: {os.strerror(errno.ENOSPC)}; `agent-cli undo list` has it"]
+    assert taken.restored
+    assert lost not in taken.restored
     [version] = kept_versions(session.state, session.root)
     assert [version.path, version.bytes] == [lost, 700]
     restore(version, session.state)
@@ -838,7 +840,26 @@ async def test_undo_names_what_could_not_be_kept(session: Session) -> None:
     taken = session.undo()
 
     assert taken.faults == [f"{session.root / 'large'}: it is larger than undo.max_mb"]
+    assert [*taken.restored, *taken.deleted] == [session.root / "other"]
     assert (session.root / "other").stat().st_size == 1_500_000
+
+
+async def test_lost_file_that_was_moved_is_named_as_it_is_called_after_the_undo(
+    session: Session,
+) -> None:
+    """It was said to be restored, and a name that is gone was said not to be."""
+    (session.root / "large").write_bytes(os.urandom(1_500_000))
+    session.run()
+    await session.bash("mv large moved; echo 1 > moved; echo 2 > made")
+    await session.bash("head -c 1500000 /dev/urandom > made; echo 3 > made")
+
+    taken = session.undo()
+
+    assert taken.faults == [f"{session.root / 'large'}: it is larger than undo.max_mb"]
+    assert taken.restored == []
+    assert {*taken.deleted} == {session.root / "moved", session.root / "made"}
+    assert (session.root / "large").read_text() == "1\n"
+    assert not (session.root / "made").exists()
 
 
 async def test_what_came_from_outside_the_workspace_is_never_deleted(

@@ -324,7 +324,7 @@ class Snapshots:
         folder = log_folder(watch, self._folder, self._warned_of_commands)
         order = self._watched(folder, command, self._run_began_ns) if folder else None
         if order and order.alone_since_ns:
-            from agent_cli_tools.snapshots.taking_back import replaced_in  # nobody is asked
+            from agent_cli_tools.snapshots.division import replaced_in  # nobody is asked
 
             # Without them, a file that was there could pass for one that the run made.
             counted = replace(order, alone_since_ns=0)

@@ -164,12 +164,14 @@ class OriginalFile:
             if there was no file, or its content is not kept.
         state: Its state, for a file that a command changed first.
         note: What became of it otherwise.
+        lost: Why its content could not be kept, if it could not.
     """
 
     was_there: bool
     before: str | Path | None = None
     state: State | None = None
     note: str = ""
+    lost: str = ""
 
 
 def origins(edits: Sequence[ChangeSpan], logs: Sequence[CommandLog]) -> dict[str, OriginalFile]:
@@ -236,7 +238,11 @@ def _note(
         case "meta":
             found.setdefault(path, OriginalFile(True, None, state))
         case "lost":
-            found.setdefault(path, OriginalFile(True, None, state, f"not kept: {record.to}"))
+            first = places.get(path, path)
+            origin = OriginalFile(True, None, state, f"not kept: {record.to}")
+            known = found.setdefault(first, origin)
+            if known.was_there and (known.before is None or path in places):
+                found[first] = replace(known, before=None, lost=record.to)
         case _:
             pass
 
@@ -255,14 +261,19 @@ def _note_content(
 def fates(edits: Sequence[ChangeSpan], logs: Sequence[CommandLog]) -> tuple[list[Path], list[Path]]:
     """Return the files that the undo restores, and the files that it removes.
 
-    What git keeps for itself counts as one.
+    What git keeps for itself counts as one. Files that could not be kept are neither.
     """
     found = origins(edits, logs)
-    named = {_shown(path): each for path, each in reversed(found.items())}
+    named = {_shown(path): each for path, each in reversed(found.items()) if not each.lost}
     restored = [path for path, each in named.items() if each.was_there or path.name == ".git"]
     kept = {*restored}
     deleted = [path for path in named if path not in kept]
     return restored[::-1], deleted[::-1]
+
+
+def lost_files(edits: Sequence[ChangeSpan], logs: Sequence[CommandLog]) -> list[str]:
+    """Return a sentence about each file whose content could not be kept, by its name before."""
+    return [f"{path}: {each.lost}" for path, each in origins(edits, logs).items() if each.lost]
 
 
 def extent(

@@ -15,6 +15,7 @@ from agent_cli_tools.snapshots.commands import (
     edits_of,
     fates,
     origins,
+    replaced_files,
     without_later_work_of_hooks,
 )
 from agent_cli_tools.snapshots.contents import NO_FILE_ANY_MORE, digest_of
@@ -100,6 +101,12 @@ def part_of(
         return run, logs
     part, _rest = divided(run, left)
     return part, with_changes(narrowed(log, part.holds) for log in logs)
+
+
+def replaced_in(journal: Journal, run_id: str) -> dict[str, str]:
+    """Return the files that existed before a run and that it changed, with what is kept of each."""
+    run = journal.run(run_id)
+    return replaced_files(run.changes, journal.logs_of(run), journal.contents)
 
 
 def kept_files(

@@ -24,7 +24,7 @@ from agent_cli.undo.reversal import (
 from agent_cli_tools.atomic_write import write_atomic
 from agent_cli_tools.session_resources import ModelListener
 from agent_cli_tools.snapshots.changes import ChangeSpan, RunChanges, commands_since
-from agent_cli_tools.snapshots.commands import edits_of, extent, fates, replaced_files, steps_of
+from agent_cli_tools.snapshots.commands import edits_of, extent, fates, lost_files, steps_of
 from agent_cli_tools.snapshots.contents import ContentStore, content_of, is_large
 from agent_cli_tools.snapshots.division import Division, divide, kept_files, part_of
 from agent_cli_tools.snapshots.journal import Journal
@@ -203,12 +203,6 @@ def _stopped(journal: Journal) -> RunChanges | None:
     return None
 
 
-def replaced_in(journal: Journal, run_id: str) -> dict[str, str]:
-    """Return the files that existed before a run and that it changed, with what is kept of each."""
-    run = journal.run(run_id)
-    return replaced_files(run.changes, journal.logs_of(run), journal.contents)
-
-
 def _go_on(
     journal: Journal,
     run: RunChanges,
@@ -219,7 +213,8 @@ def _go_on(
     is_new: bool = False,
 ) -> TakenBack:
     """Carry out the plan of an undo of *part*, from its beginning or from where it stopped."""
-    restored, deleted = fates(edits_of(part.changes, logs), logs)
+    edits = edits_of(part.changes, logs)
+    restored, deleted = fates(edits, logs)
     all_logs, commands = journal.logs_of(run), commands_since(run, journal.runs)
     kept = kept_files(edits_of(run.changes, all_logs), all_logs, _planned_left(journal))
     try:
@@ -228,14 +223,14 @@ def _go_on(
         raise AgentCliError(
             f"the undo stopped: {error.strerror}; /undo goes on from there"
         ) from error
-    faults = [*outcome.faults, *(f"{each.path}: {each.to}" for log in logs for each in log.lost)]
+    faults = [*outcome.faults, *lost_files(edits, logs)]
     faults += [f"{path}: a hook made or changed it, and it changed since" for path in of_hooks]
     with contextlib.suppress(OSError, ValueError):
         _close(journal, run, logs, outcome)
     return TakenBack(
         run.id,
-        restored,
-        deleted,
+        [path for path in restored if path not in outcome.failed],
+        [path for path in deleted if path not in outcome.failed],
         commands,
         undone=[log.command for log in logs],
         faults=faults,
