@@ -356,6 +356,35 @@ async def test_end_of_a_job_says_which_files_it_changed(session: Session) -> Non
     assert told in news.text
 
 
+async def test_what_a_command_changes_that_ran_during_an_undo_is_undone_next(
+    session: Session,
+) -> None:
+    """A job of the run, or of an agent in the background, had changed nothing yet."""
+    before = tree(session.root)
+    session.run()
+    await session.bash("echo > src/a1.py")
+    waits = "until [ -e go ]; do sleep 0.01; done; echo > src/a2.py; echo > fresh"
+    await session.bash(waits, background=True)
+    jobs = session.workspace.shared.jobs
+
+    assert session.undo().restored == [session.root / "src/a1.py"]
+    looking = asyncio.create_task(jobs.look_after())
+    (session.root / "go").touch()
+    await until(lambda: not jobs.all[0].is_running)
+    looking.cancel()
+    session.again()
+    taken = session.undo()
+
+    assert (taken.undone, taken.restored, taken.deleted) == (
+        [waits],
+        [session.root / "src/a2.py"],
+        [session.root / "fresh"],
+    )
+    (session.root / "go").unlink()
+    now = tree(session.root)
+    assert {name for name in {*before, *now} if before.get(name) != now.get(name)} <= {"."}
+
+
 async def test_command_that_is_not_to_run_leaves_no_record(session: Session) -> None:
     async def refuse(command: str) -> None:
         raise ToolError(f"not {command}")

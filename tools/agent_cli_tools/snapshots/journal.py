@@ -6,8 +6,8 @@
     {"run": id, "taken_back": true}      {"run": id, "told": true}
     {"run": id, "worktree": path}        {"run": id, "taken_back": true, "left": [path, ...]}
 
-Only its owner can read it. A line cut off by a crash is skipped. It is locked as long as the
-session that writes it is open.
+Only its owner can read it. A line cut off by a crash is skipped. A log belongs to the run that its
+last line names. The file is locked as long as the session that writes it is open.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ from agent_cli.system.fixed_paths import write_all
 from agent_cli.system.paths import private_dir
 from agent_cli.system.private_files import try_lock
 from agent_cli.undo.generated import is_cache
-from agent_cli.undo.logs import CommandLog, narrowed, read_log, with_changes
+from agent_cli.undo.logs import CommandLog, is_running, narrowed, read_log, with_changes
 from agent_cli.undo.records import LOG
 from agent_cli_tools.snapshots.changes import Change, RunChanges, divided
 from agent_cli_tools.snapshots.contents import ContentStore
@@ -260,9 +260,17 @@ class Journal:
         return self._path.parent / "undoing"
 
     def mark_taken_back(self, run_id: str, left: Iterable[str]) -> None:
-        """Record that a run is undone, except for its changes of the paths *left*."""
-        paths = [Path(path) for path in sorted(left)]
+        """Record that a run is undone, except for its changes of the paths *left*.
+
+        What its commands that still run change from now on is recorded as a further run.
+        """
+        paths, run = [Path(path) for path in sorted(left)], self.run(run_id)
+        running = [name for name in run.logs if is_running(self.log_folder(name))]
+        ran, by_hook = dict(run.logs), frozenset(run.hook_logs)
         self._record(_Line(run=run_id, taken_back=True, left=paths))
+        for name in running:
+            further = self.open_run(run_id).id
+            self._record(_Line(run=further, log=name, ran=ran[name], by_hook=name in by_hook))
 
     def mark_told(self, run_id: str) -> None:
         """Record that the model knows of the undo."""
@@ -274,6 +282,8 @@ class Journal:
             run.changes.append(line.change)
             self.paths.setdefault(line.change.path)
         if line.log:
+            for each in self._runs.values():
+                each.logs.pop(line.log, None)
             run.logs[line.log] = line.ran
             if line.by_hook:
                 run.hook_logs.add(line.log)
