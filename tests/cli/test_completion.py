@@ -18,7 +18,8 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.session_store import SessionStore
 from agent_cli.settings.schema import Effort
 from agent_cli.system.paths import sessions_dir
-from tests.e2e.program import agent_cli
+from tests.e2e.program import AGENT_CLI, agent_cli
+from tests.forked import arguments_of
 from tests.repl.terminal import NewTerminal, Terminal
 
 SHELLS = ("bash", "zsh", "fish")
@@ -34,7 +35,8 @@ def search_path() -> str:
     folder = Path("bin").absolute()
     folder.mkdir(exist_ok=True)
     program = folder / "agent-cli"
-    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m agent_cli "$@"\n')
+    started = shlex.join([sys.executable, *arguments_of(AGENT_CLI)])
+    program.write_text(f'#!/bin/sh\nexec {started} "$@"\n')
     program.chmod(0o700)
     return f"{folder}{os.pathsep}{os.environ['PATH']}"
 

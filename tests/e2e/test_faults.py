@@ -1,12 +1,15 @@
 """Everything that can go wrong between us and the API, through the whole program."""
 
+import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from agent_cli.system import paths
 from tests.e2e.program import AGENT_CLI, Finished, agent_cli, said_by_user
+from tests.forked import arguments_of
 from tests.messages_api import (
     FAULTS,
     Answer,
@@ -189,9 +192,14 @@ def test_max_tokens_refusal_and_stop_sequence_are_each_handled() -> None:
 def test_full_disk_or_closed_streams_cause_no_traceback(
     line: str, code: int, complaint: str
 ) -> None:
-    """This happens under cron, in services, and with output redirected to a file."""
+    """This happens under cron, in services, and with output redirected to a file.
+
+    With closed streams it is a new interpreter, which finds them so.
+    """
+    forked = shlex.join([sys.executable, *arguments_of(AGENT_CLI)])
+    program = AGENT_CLI if line.startswith("--help") else forked
     run = subprocess.run(
-        ["/bin/sh", "-c", f"{AGENT_CLI} {line}"],
+        ["/bin/sh", "-c", f"{program} {line}"],
         capture_output=True,
         text=True,
         check=False,

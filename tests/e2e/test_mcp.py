@@ -69,8 +69,8 @@ def test_a_server_cannot_let_its_own_tool_run_unasked() -> None:
     }
     options = json.dumps({"tools": [reading], "record": "record"})
     with serve_in_thread(reply(tool_use("mcp__raw__reply", {})), reply("No.")) as api:
-        servers = configured(raw={"command": sys.executable, "args": [RAW_SERVER, options]})
-        run = agent_cli("-p", "fetch", *servers, api=api)
+        raw = {"command": sys.executable, "args": ["-I", "-S", RAW_SERVER, options]}
+        run = agent_cli("-p", "fetch", *configured(raw=raw), api=api)
 
     [refused] = results_in(api.requests[1].body)
     assert "mcp__raw__reply" in run.stderr
@@ -169,7 +169,8 @@ def test_a_projects_env_never_reaches_the_users_own_servers() -> None:
 def test_failing_mcp_server_is_one_warning_and_the_run_continues() -> None:
     """S1-42: with the tail of its stderr; the others' tools are available."""
     with serve_in_thread(reply("Hi."), reply("Hi.")) as api:
-        servers = configured(bad=BAD, raw={"command": sys.executable, "args": [RAW_SERVER, "{}"]})
+        raw = {"command": sys.executable, "args": ["-I", "-S", RAW_SERVER, "{}"]}
+        servers = configured(bad=BAD, raw=raw)
         print_run = agent_cli("-p", "hi", *servers, api=api)
         repl_run = agent_cli(*servers, api=api, script="/mcp\nhi\n")
 
