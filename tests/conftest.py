@@ -14,7 +14,7 @@ import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -48,6 +48,8 @@ FREEZE_EVERY = 250  # tests
 ENDED = itertools.count(1)
 # How many folders of tests there are, by the beginning of the test's name.
 FOLDERS = Counter[str]()
+# What the test tried to reach.
+REFUSED: list[str] = []
 
 Address: TypeAlias = Any  # each family of sockets has its own kind
 
@@ -156,72 +158,129 @@ def is_over_limit(reporter: pytest.TerminalReporter, config: pytest.Config) -> b
     return limit is not None and len(reporter.stats.get("skipped", ())) > limit
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _signals_have_their_defaults() -> None:
-    """Restore ignored signals: a background shell ignores some, and children inherit that."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """Do once what holds for every test of this process.
+
+    Ignored signals are restored: a background shell ignores some, and children inherit that.
+    """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    _allow_loopback_only()
+    config: Any = session.config  # pytest's own fixture alone may ask for this, at a price a test
+    MACHINES.base = config._tmp_path_factory.getbasetemp()
 
 
-@pytest.fixture
-def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make the test's folder, of the name that pytest gives it.
+class Machines:
+    """Makes the folders of each test: its working directory, and beside it a home.
 
-    pytest looks for the number among the folders of all earlier tests: 5 ms after 3,000 of them.
+    What a test left as it was is renamed for the next: to make a folder may take thirty times as
+    long, a third of a millisecond.
     """
-    name = re.sub(r"\W", "_", request.node.name)[:30]
-    while True:
-        path = tmp_path_factory.getbasetemp() / f"{name}{FOLDERS[name]}"
-        FOLDERS[name] += 1
-        # "test_a" and 10 are "test_a1" and 0, too.
-        with contextlib.suppress(FileExistsError):
-            path.mkdir(mode=0o700)
-            return path
+
+    def __init__(self) -> None:
+        self.base = Path()
+        self._unused: list[tuple[Path, Path]] = []
+
+    @contextlib.contextmanager
+    def new(self) -> Generator[tuple[Path, Path]]:
+        """Make the folder of the current test, of the name that pytest gives it, and a home.
+
+        pytest looks for the number among the folders of all earlier tests: 5 ms after 3,000 of
+        them.
+        """
+        test = os.environ["PYTEST_CURRENT_TEST"].partition("::")[2].removesuffix(" (setup)")
+        name = re.sub(r"\W", "_", test)[:30]
+        while True:
+            folder = self.base / f"{name}{FOLDERS[name]}"
+            FOLDERS[name] += 1
+            if not folder.exists():  # "test_a" and 10 are "test_a1" and 0, too
+                break
+        places = folder, folder.with_name(f"{folder.name}-home")
+        if self._unused:
+            for before, now in zip(self._unused.pop(), places, strict=True):
+                before.rename(now)
+        else:
+            folder.mkdir(mode=0o700)
+            places[1].mkdir()
+        new = [*map(_state, places)]
+        yield places
+        if [*map(_state, places)] == new and not any(map(os.listdir, places)):
+            self._unused.append(places)
+
+
+MACHINES = Machines()
+
+
+def _state(folder: Path) -> Sequence[float]:
+    """Return what differs once anything was done to a folder, as far as its clock can tell."""
+    with contextlib.suppress(FileNotFoundError):
+        found = folder.stat()
+        return found.st_ino, found.st_mode, found.st_uid, found.st_gid, found.st_ctime_ns
+    return ()
 
 
 @pytest.fixture(autouse=True)
-def _new_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _new_machine() -> Iterator[Path]:
     """Give the test a new machine; fail it if it tried to leave that, or left a process running.
 
-    One fixture, because pytest's own work for each takes longer than that of most of them. Signal
-    handlers are restored because a run keeps them for its process, which here is the test's. Other
-    fixtures end first.
+    One fixture that asks for no other, because pytest's own work for each takes longer than that of
+    most of them. Signal handlers are restored because a run keeps them for its process, which here
+    is the test's. Other fixtures end first.
     """
-    refused = _allow_loopback_only(monkeypatch)
-    _move_in(tmp_path, monkeypatch)
-    before = running_children()
-    handlers = {number: signal.getsignal(number) for number in STOP_SIGNALS}
-    yield
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
-    left = _end_children(before)
+    REFUSED.clear()
+    with MACHINES.new() as (folder, home), _moved_in(folder, home):
+        before = running_children()
+        handlers = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+        yield folder
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        left = _end_children(before)
     faults = [f"the test left processes running: {left}"] if left else []
-    if refused:
-        faults.append(f"the test tried to reach {', '.join(refused)}")
+    if REFUSED:
+        faults.append(f"the test tried to reach {', '.join(REFUSED)}")
     if faults:
         pytest.fail("; ".join(faults))
 
 
-def _move_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give the test an empty home; `tmp_path`, empty, is the working directory."""
-    home = tmp_path.with_name(f"{tmp_path.name}-home")
-    home.mkdir()
-    for name in list(os.environ):
-        if name.startswith(SETTINGS_PREFIXES) or name.upper() in SETTINGS_NAMES:
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(home))
-    for variable, place in {
-        "XDG_CONFIG_HOME": ".config",
-        "XDG_DATA_HOME": ".local/share",
-        "XDG_STATE_HOME": ".local/state",
-        "XDG_CACHE_HOME": ".cache",
-    }.items():
-        monkeypatch.setenv(variable, str(home / place))
-    monkeypatch.setenv("TERM", "xterm-256color")
-    # The program changes the PATH of its process, which here is the test's.
-    monkeypatch.setenv("PATH", path_with_python())
-    monkeypatch.setattr(programs._USERS, "path", None)
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture
+def tmp_path(_new_machine: Path) -> Path:
+    """Return the test's folder."""
+    return _new_machine
+
+
+@contextlib.contextmanager
+def _moved_in(folder: Path, home: Path) -> Generator[None]:
+    """Give the test an empty home; *folder* is the working directory."""
+    wanted = {
+        "HOME": str(home),
+        "XDG_CONFIG_HOME": f"{home}/.config",
+        "XDG_DATA_HOME": f"{home}/.local/share",
+        "XDG_STATE_HOME": f"{home}/.local/state",
+        "XDG_CACHE_HOME": f"{home}/.cache",
+        "TERM": "xterm-256color",
+        # The program changes the PATH of its process, which here is the test's.
+        "PATH": path_with_python(),
+    }
+    unwanted = [
+        name
+        for name in os.environ
+        if name.startswith(SETTINGS_PREFIXES) or name.upper() in SETTINGS_NAMES
+    ]
+    before = {name: os.environ.pop(name, None) for name in {*unwanted, *wanted}}
+    os.environ.update(wanted)
+    programs._USERS.path = None
+    here = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(here)
+        programs._USERS.path = None
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
 
 
 @functools.cache
@@ -240,18 +299,17 @@ def path_with_python() -> str:
     return os.pathsep.join([str(real), path]) if is_script and (real / "python3").exists() else path
 
 
-def _allow_loopback_only(monkeypatch: pytest.MonkeyPatch) -> Sequence[str]:
-    """Refuse every connection that leaves this machine; return those that were refused.
+def _allow_loopback_only() -> None:
+    """Refuse every connection that leaves this machine, and note it.
 
     The program turns a refused connection into a message, so the test asks at its end, too.
     """
-    refused: list[str] = []
     connect, connect_ex = socket.socket.connect, socket.socket.connect_ex
     resolve: Any = socket.getaddrinfo  # passed on unchanged; its overloads do not matter here
 
     def check(host: object) -> None:
         if not is_loopback(host):
-            refused.append(repr(host))
+            REFUSED.append(repr(host))
             raise ConnectionRefusedError(f"tests may not reach {host!r}, only this machine")
 
     def guarded_connect(self: socket.socket, address: Address) -> None:
@@ -266,10 +324,12 @@ def _allow_loopback_only(monkeypatch: pytest.MonkeyPatch) -> Sequence[str]:
         check(host)
         return resolve(host, *rest, **named)
 
-    monkeypatch.setattr(socket.socket, "connect", guarded_connect)
-    monkeypatch.setattr(socket.socket, "connect_ex", guarded_connect_ex)
-    monkeypatch.setattr(socket, "getaddrinfo", guarded_resolve)
-    return refused
+    for place, name, guarded in (
+        (socket.socket, "connect", guarded_connect),
+        (socket.socket, "connect_ex", guarded_connect_ex),
+        (socket, "getaddrinfo", guarded_resolve),
+    ):
+        setattr(place, name, guarded)
 
 
 def _end_children(before: dict[int, str]) -> Sequence[str]:

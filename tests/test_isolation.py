@@ -43,6 +43,7 @@ def test_each_test_is_isolated_from_the_developers_machine(tmp_path: Path) -> No
     """A key, a proxy or a home of the developer must not change a result.
 
     A program in the test's process removes the workspace from its PATH; the next test has it back.
+    Folders that a test left alone are another test's next, and no others.
     As many skips as are allowed fail nothing.
     """
     printed = run_pytest(
@@ -62,11 +63,22 @@ def test_each_test_is_isolated_from_the_developers_machine(tmp_path: Path) -> No
         "    assert os.environ['PATH'] == users_path() == found\n"
         "    os.environ['PATH'] = f'bin:{found}'\n"
         "    shield_path(pathlib.Path.cwd())\n"
-        "    assert users_path() == f'bin:{found}'\n" + SKIPPING,
+        "    assert users_path() == f'bin:{found}'\n"
+        "@pytest.mark.parametrize('number', range(6))\n"
+        "def test_folders(number, tmp_path):\n"
+        "    home = pathlib.Path.home()\n"
+        "    assert (tmp_path.name, home.name) == (\n"
+        "        f'test_folders_{number}_0', f'test_folders_{number}_0-home')\n"
+        "    assert [*home.iterdir(), *tmp_path.iterdir()] == []\n"
+        "    assert oct(tmp_path.stat().st_mode).endswith('700')\n"
+        "    if number == 1:\n"
+        "        (home / 'left').touch()\n"
+        "    if number == 3:\n"
+        "        tmp_path.chmod(0o755)\n" + SKIPPING,
         *("--skips-max", "2"),
     )
 
-    assert "4 passed, 2 skipped" in printed, printed
+    assert "10 passed, 2 skipped" in printed, printed
     assert "are allowed" not in printed
     assert "no such program" not in printed
     assert "exit code 0" in printed
