@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from agent_cli.session_store.export import Format
 
 _FOUND_MAX: Final = 50
+_OFF: Final = (
+    "sessions are off, and this needs one: remove --no-session, or set session.enabled = true"
+)
 
 _Opened: TypeAlias = tuple[Session, Conversation]
 _Drop: TypeAlias = Callable[[Session], None]
@@ -92,10 +95,7 @@ class Sessions:
         latest = arguments.continue_session or arguments.resume == CHOOSE_SESSION
         if not self._enabled:
             if latest or arguments.resume or arguments.fork is not None or arguments.name:
-                raise UsageError(
-                    "sessions are off, and this needs one: remove --no-session, or set"
-                    " session.enabled = true"
-                )
+                raise UsageError(_OFF)
             return
         if arguments.fork is not None:
             id, at = self._branch_point(arguments.fork)
@@ -185,8 +185,11 @@ class Sessions:
         """Continue an earlier session, or a copy of another agent's; a prefix of its id is enough.
 
         Raises:
-            SessionError: As `SessionStore.resume`, or it is this one; the current one stays open.
+            SessionError: As `SessionStore.resume`, it is this one, or sessions are switched off,
+                as it would be written to; the current one stays open.
         """
+        if not self._enabled:
+            raise SessionError(_OFF)
         if await self._resumed_other(id):
             return
         found = self._store.find(id)

@@ -403,6 +403,19 @@ async def test_name_option_names_a_new_session_and_one_that_goes_on() -> None:
     assert [(info.id, info.title) for info in SessionStore(sessions_dir()).list()] == [(id, "old")]
 
 
+def test_no_session_option_resumes_none_that_would_be_written_to() -> None:
+    """`--no-session --resume` is refused, but `/resume` went on and wrote what followed."""
+    with serve_in_thread(reply("One.")) as api:
+        agent_cli("-p", "one", api=api)
+        [path] = sessions_dir().glob("*.jsonl")
+        before = path.read_bytes()
+        script = f"/resume\n/resume {path.stem}\n/search one\n"
+        run = agent_cli("--no-session", api=api, script=script)
+
+    assert run.stderr.count("sessions are off, and this needs one: remove --no-session") == 2
+    assert path.read_bytes() == before
+
+
 async def test_no_session_option_records_nothing() -> None:
     """The option cannot be combined with those that open a session."""
     kept, agent = sessions("--no-session")

@@ -37,7 +37,8 @@ def _clear(context: Context, _argument: str) -> None:
 async def _resume(context: Context, requested: str) -> None:
     """Resume the session with this id, prefix of an id, or number in the list."""
     is_number = requested.isdecimal() and int(requested) <= LISTED_MAX
-    if requested and not is_number:
+    is_off = context.app.sessions.id is None  # which is said at once, and not below a list
+    if is_off or (requested and not is_number):
         await _go_on_with(context, requested)
         return
     sessions = await asyncio.to_thread(_others, context.app.sessions)
