@@ -116,15 +116,13 @@ def _parameters(function: ToolFunction, name: str) -> tuple[dict[str, type], typ
         raise AgentCliError(f"tool {name}: {error}") from error
 
 
-# Any: a hint may be anything.
-def _is_no_result(hint: Any) -> bool:
+def _is_no_result(hint: object) -> bool:
     """Return whether *hint* is a class, as `int` or `None`, of which no object is a result."""
-    is_plain = isinstance(hint, type) and get_origin(hint) is None and hint is not Any
-    if not is_plain or getattr(hint, "_is_protocol", False):
+    is_other = get_origin(hint) is not None or hint == Any or getattr(hint, "_is_protocol", False)
+    if is_other or not isinstance(hint, type):
         return False
-    return not any(
-        issubclass(*pair) for each in (str, ToolResult) for pair in ((hint, each), (each, hint))
-    )
+    results: tuple[type, ...] = (str, ToolResult)
+    return not (issubclass(hint, results) or any(issubclass(each, hint) for each in results))
 
 
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
