@@ -92,7 +92,7 @@ _OF_THE_SYSTEM: Final = late_pattern(
 _GENERATED: Final = late_pattern(
     r"(?!/home/[^/]*(?:/\*)?$)(?:/[^/]+/|(?!/))(?:.*/)?(?:(?:node_modules|__pycache__|\.?cache"
     r"|\.(?:npm|next|nuxt|turbo|vite|(?:pytest|mypy|ruff)_cache)|dist|build|target|tmp|coverage)"
-    r"(?:/\*)?|(?:node_modules|__pycache__|\.?cache)/.+)",
+    r"(?:/\*)?|(?:node_modules|__pycache__|\.?cache|\.npm)/.+)",
     re.DOTALL,
 )
 _ROOT_OR_HOME: Final = late_pattern(r"/?\*?|\.|~.*")

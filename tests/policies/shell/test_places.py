@@ -35,7 +35,7 @@ def asks(script: str) -> bool:
         ),
         *(
             "docker exec c sh -c 'cd /app && rm -rf node_modules'",
-            "docker exec c rm -rf /var/cache/nginx",
+            "docker exec c rm -rf /var/cache/nginx /home/node/.npm/_npx",
         ),
         *(
             "docker exec c find /app -name '*.pyc' -delete",
