@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain, dropwhile
 from pathlib import PurePath
 from types import MappingProxyType
@@ -212,22 +213,24 @@ def _finds_some(words: Reading) -> bool:
     return not inverts and (pattern is None or not _EVERY_LINE.fullmatch(pattern))
 
 
-def written_losses(script: str) -> list[str]:
+# Cached: a decision asks for those of the same script twice.
+@lru_cache(maxsize=8)
+def written_losses(script: str) -> Sequence[str]:
     """Describe what *script* loses, as written: what a device holds, or every file of a folder."""
     if _WRITES_DEVICE.search(script):
-        return ["writes to a device"]
+        return ("writes to a device",)
     if _EMPTIES_CRONTAB.search(script):
-        return ["deletes all that cron runs at fixed times, which cannot be undone"]
+        return ("deletes all that cron runs at fixed times, which cannot be undone",)
     if _REMOVES_IMAGES.search(script):
-        return ["deletes everything that a command lists"]
+        return ("deletes everything that a command lists",)
     if _REMOVES_OTHERS.search(script):
-        return [f"rm {EVERY_FILE}"]
+        return (f"rm {EVERY_FILE}",)
     scripts = [*written_commands(script)]
     if any(map(moves_hidden_away, scripts)):
-        return [MOVES_HISTORY]
+        return (MOVES_HISTORY,)
     behind = (dropwhile(lambda each: base_name(each) not in _RIGHTS, words) for words in scripts)
     if rights := next(filter(None, map(lost_rights, map(tuple, behind))), None):
-        return [rights]
+        return (rights,)
     unlinked = [dropwhile(lambda word: base_name(word) not in _UNLINKS, each) for each in scripts]
     targets = [*chain.from_iterable(unlinked)]
     found = [
@@ -246,7 +249,7 @@ def written_losses(script: str) -> list[str]:
             if _fd_removes_all(words[at + 1 :])
         ]
         found += [TOO_LONG] if len(begins) > _SEARCHES_MAX else []
-    return list(dict.fromkeys(found))
+    return tuple(dict.fromkeys(found))
 
 
 def _fd_removes_all(words: Sequence[str]) -> bool:

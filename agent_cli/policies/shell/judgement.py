@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path, PurePath
 from types import MappingProxyType
@@ -165,7 +166,7 @@ def _keeps_to_folders(script: str, seen: Sequence[Reading], reach: Reach) -> boo
             rest = entered["rest"]
             there = replace(reach, root=folder, extra_dirs=())
             return not losses_of(rest, [*readings(rest)], there)
-    commands = [*seen, *fed_commands(script, seen)]
+    commands = [*seen, *_fed(script)]
     if UNSEEN in seen or brings_paths(commands):
         return False
     opened = [each for each in reach.extra_dirs if not any(each in it.parents for it in folders)]
@@ -186,13 +187,19 @@ def _keeps_to_folders(script: str, seen: Sequence[Reading], reach: Reach) -> boo
     return True
 
 
+# Cached: a decision asks for those of the same script twice.
+@lru_cache(maxsize=8)
+def _fed(script: str) -> Sequence[Reading]:
+    return tuple(fed_commands(script, readings(script)))
+
+
 def _losses(
     script: str, seen: Sequence[Reading], root: PurePath, run: Sequence[Reading] | None = None
 ) -> list[str]:
     """Return what *script* loses; *run* are the commands that it may run, if not all of them."""
-    fed = [*fed_commands(script, seen)] if run is None else []
+    fed = _fed(script) if run is None else ()
     commands = [*seen, *fed] if run is None else run
-    found = destructions(commands, root, script) or written_losses(script)
+    found = destructions(commands, root, script) or [*written_losses(script)]
     # What stands in the script itself may delete what the others have moved.
     if not found and fed:
         found = lost_history((*fed, *seen), root, script)
