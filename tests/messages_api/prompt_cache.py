@@ -16,15 +16,22 @@ from typing import Any
 from tests.messages_api.script import Payload
 
 LOOKBACK_BLOCKS = 20
+_written = json.JSONEncoder(ensure_ascii=False).encode
 
 
 @dataclass(slots=True)
 class Segment:
-    """One block of the prompt: its content without markers, and its marker's TTL."""
+    """One block of the prompt, for whom it speaks, and its marker's TTL."""
 
-    content: bytes
+    role: str
+    block: Payload
     ttl: str | None
     cacheable: bool = True
+
+    @property
+    def content(self) -> bytes:
+        """Return it without markers. Made when it is asked for: who counts markers does not."""
+        return self.role.encode() + b":" + canonical(self.block)
 
 
 @dataclass(slots=True)
@@ -118,9 +125,9 @@ def without_markers(value: Any) -> Any:
 
 def canonical(value: Any) -> bytes:
     """Return *value* as bytes, without markers; key order counts, as it does for the API."""
-    text = json.dumps(value, ensure_ascii=False)
+    text = _written(value)
     if "cache_control" in text:
-        text = json.dumps(without_markers(value), ensure_ascii=False)
+        text = _written(without_markers(value))
     return text.encode()
 
 
@@ -129,7 +136,8 @@ def _segment(role: str, block: Payload) -> Segment:
     thinks = block.get("type") in ("thinking", "redacted_thinking")
     empty = block.get("type") == "text" and not block.get("text")
     return Segment(
-        role.encode() + b":" + canonical(block),
+        role,
+        block,
         marker.get("ttl", "5m") if marker else None,
         cacheable=not thinks and not empty,
     )
@@ -145,12 +153,12 @@ def _prefixes(body: Payload, segments: list[Segment]) -> tuple[list[bytes], list
     size = 0
     in_messages = False
     for segment in segments:
-        role = segment.content.split(b":", 1)[0]
-        if not in_messages and role in (b"user", b"assistant"):
+        if not in_messages and segment.role in ("user", "assistant"):
             digest.update(settings)
             in_messages = True
-        digest.update(segment.content)
-        size += len(segment.content)
+        content = segment.content
+        digest.update(content)
+        size += len(content)
         hashes.append(digest.copy().digest())
         tokens.append(size // 4)
     return hashes, tokens
