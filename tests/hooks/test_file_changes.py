@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from os.path import relpath
 from pathlib import Path
 
 import pytest
@@ -21,34 +22,43 @@ from tests.waiting import LIMIT_S
 
 pytestmark = pytest.mark.skipif(why_missing() != "", reason=why_missing() or "-")
 
+# Python would take ten times as long for each of a hundred of them.
 LOG = """
-    #!/usr/bin/env python3
-    import json, os, sys
-
-    told = json.load(sys.stdin)
-    line = json.dumps([told["event"], os.path.relpath(told["file_path"])]) + "\\n"
-    file = os.open("told.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    os.write(file, line.encode())
+    #!/bin/sh
+    printf '%s\\t%s\\n' "$1" "$(cat)" >> told
 """
 
-NAMED_LOG = LOG.replace("[told", "[sys.argv[1], told")
+FORMAT = """
+    #!/usr/bin/env python3
+    import json, sys
 
-FORMAT = f"""{LOG}
+    text = sys.stdin.read()
+    with open("told", "a") as file:
+        file.write(f"\\t{text.strip()}\\n")
+    told = json.loads(text)
     with open(told["file_path"], "a") as file:
-        file.write(line)
+        file.write(told["event"])
 """
 
 
 def log() -> str:
     """Return the command of a hook that adds a line to a file in the workspace."""
-    return "python3 " + script("log.py", LOG)
+    return script("log.sh", LOG)
+
+
+def told_by_number() -> list[tuple[str, str, str]]:
+    """Return the argument of each hook that ran, and the event and the file that it was told."""
+    path = Path("told")
+    lines = path.read_text().splitlines() if path.exists() else []
+    payloads = (
+        (number, json.loads(told)) for number, _, told in (x.partition("\t") for x in lines)
+    )
+    return [(number, told["event"], relpath(told["file_path"])) for number, told in payloads]
 
 
 def told() -> list[tuple[str, str]]:
     """Return each event and file that the hook was told."""
-    path = Path("told.jsonl")
-    lines = path.read_text().splitlines() if path.exists() else []
-    return [(event, file) for event, file in map(json.loads, lines)]
+    return [(event, file) for _number, event, file in told_by_number()]
 
 
 def test_file_that_a_command_changed_runs_the_hooks_that_match_it() -> None:
@@ -67,10 +77,9 @@ def test_file_that_a_command_changed_runs_the_hooks_that_match_it() -> None:
         "*",
         "",
     )
-    path = script("log.py", NAMED_LOG)
     of_others = ("src", "b.py|lib/a.py|*.txt|src|./a.py|./*.py|/a.py")
     written = [*matchers, *of_others]
-    each = [command(f"python3 {path} {at}", name)[0] for at, name in enumerate(written)]
+    each = [command(f"{log()} {at}", name)[0] for at, name in enumerate(written)]
     hooks(None, FileChanged=each)
 
     run, _ = printed(
@@ -81,7 +90,7 @@ def test_file_that_a_command_changed_runs_the_hooks_that_match_it() -> None:
     )
 
     assert run.code == 0, run.stderr
-    lines = [json.loads(line) for line in Path("told.jsonl").read_text().splitlines()]
+    lines = told_by_number()
     life = [("add", "src/a.py"), ("change", "src/a.py"), ("unlink", "src/a.py")]
     for at, matcher in enumerate(matchers):
         of_matcher = [(event, file) for number, event, file in lines if number == str(at)]
@@ -93,7 +102,7 @@ def test_change_that_the_poll_sees_too_is_told_once() -> None:
     """It looks at the names in the root, also while the command that changed one still runs."""
     hooks(None, FileChanged=command(log(), "notes.txt|*.py"))
     Path("notes.txt").write_text("x")
-    seen = f"timeout {LIMIT_S} sh -c 'until grep -q notes.txt told.jsonl; do sleep 0.1; done'"
+    seen = f"timeout {LIMIT_S} sh -c 'until grep -qs notes.txt told; do sleep 0.1; done'"
 
     run, _ = printed(
         reply(bash(f"echo y >> notes.txt; echo x > a.py; {seen}")),
