@@ -24,7 +24,7 @@ from _pytest.faulthandler import fault_handler_stderr_fd_key
 
 from agent_cli.system import programs
 from agent_cli.system.stop_signals import STOP_SIGNALS
-from tests.fork_server import count_launchers, share_key_bindings, skip_syncs
+from tests.fork_server import count_launchers, prepare_less, skip_syncs
 from tests.forked import importer_pids, server_pids
 from tests.launcher_server import fork_launchers, launcher_server, running_launchers
 from tests.worker_server import fork_workers
@@ -65,9 +65,9 @@ hypothesis.settings.load_profile("any machine")
 
 
 def pytest_configure() -> None:
-    """Have launchers forked, or counted by `make coverage`; share key bindings; sync no file."""
+    """Have launchers forked, or counted by `make coverage`; have less prepared; sync no file."""
     count_launchers()
-    share_key_bindings(setattr)
+    prepare_less(setattr)
     skip_syncs(setattr)
     fork_launchers(lambda: launcher_server()[1])
 

@@ -186,11 +186,16 @@ def import_everything() -> None:
 
 def allow_for_tests(replace: Replace) -> None:
     """Have programs prepare less, and wait longer than on a machine that is not busy."""
+    prepare_less(replace)
+    replace(facts, "_GIT_LIMIT_S", GIT_LIMIT_S)
+    replace(preparations, "_REMOVAL_LIMIT_S", REMOVAL_LIMIT_S)
+
+
+def prepare_less(replace: Replace) -> None:
+    """Have programs do nothing ahead of a command or a late reply; most get neither."""
     # On a busy machine most servers of the tests take longer than that, and the programs would
     # prepare commands that never come: a third of their time.
     replace(preparations, "_REPLY_IS_LATE_S", LATE_S)
-    replace(facts, "_GIT_LIMIT_S", GIT_LIMIT_S)
-    replace(preparations, "_REMOVAL_LIMIT_S", REMOVAL_LIMIT_S)
     # Most programs run no command, and the first one starts the launcher, too.
     replace(launching.Launcher, "start", lambda _self: None)
     share_key_bindings(replace)

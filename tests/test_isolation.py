@@ -116,7 +116,7 @@ def test_hidden_internet_access_and_a_child_left_running_fail_the_test(tmp_path:
         "    assert request.config.child.wait(timeout=10) == -9\n"
         "def test_launcher(request):\n"
         "    request.config.launcher = Launcher()\n"
-        "    request.config.launcher.start()\n",
+        "    request.config.launcher._started()\n",
     )
 
     assert printed.count("- Failed: the test tried to reach") == 4, printed
