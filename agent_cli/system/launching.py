@@ -5,6 +5,7 @@ Programs that get the terminal have a keeper of their own: see `on_terminal`.
 
 import asyncio
 import contextlib
+import fcntl
 import json
 import os
 import socket
@@ -37,6 +38,8 @@ _END_LIMIT_S = 2.0
 # closed, and a service manager that ends us kills what is left only later.
 HANG_UP_GRACE_S = 10.0
 _RECEIVED_BYTES = 65_536
+# As much as Linux lets a pipe hold for an ordinary user.
+REST_BYTES_MAX = 1_048_576
 # Linux takes 128 KiB, and all arguments together are at least 2 MiB.
 _ARGUMENT_MAX = 100_000
 
@@ -220,11 +223,22 @@ class KeeperLink:
             raise OSError("the program that starts it was killed")
         return int(started["pid"])
 
-    def complete(self, arguments: bytes) -> None:
-        """Send the rest of the arguments, each with a NUL behind it; see `Order.rest`."""
+    def complete(self, arguments: bytes) -> bool:
+        """Send the rest of the arguments, each with a NUL behind it; return whether a pipe can.
+
+        All or none of them: if we were killed in between, the program would run with those it got.
+        """
         assert self.rest
+        if len(arguments) > REST_BYTES_MAX:
+            return False
+        try:
+            if len(arguments) > fcntl.fcntl(self.rest, fcntl.F_GETPIPE_SZ):
+                fcntl.fcntl(self.rest, fcntl.F_SETPIPE_SZ, len(arguments))
+        except OSError:  # the pipes of this user hold too much already
+            return False
         with contextlib.suppress(BrokenPipeError), self.rest:  # `pid` says what failed
             self.rest.write(arguments)
+        return True
 
     def receive_now(self) -> None:
         """Receive the messages that have arrived, without waiting."""
@@ -303,15 +317,17 @@ class Launcher:
         reading, writing = os.pipe()
         given, giving = os.pipe() if order.rest >= 0 else (-1, -1)
         try:
-            more = [each for each in (errors, given) if each >= 0]
+            more = [number for number in (errors, given) if number >= 0]
             self._send(order.to_json(), [theirs.fileno(), writing, *more])
         except BaseException:
             ours.close()
-            _close(reading, giving)
+            for each in {reading, giving} - {-1}:
+                os.close(each)
             raise
         finally:
             theirs.close()
-            _close(writing, given)
+            for each in {writing, given} - {-1}:
+                os.close(each)
         rest = os.fdopen(giving, "wb") if giving >= 0 else None
         return KeeperLink(ours, rest=rest), reading
 
@@ -351,12 +367,6 @@ class Launcher:
         self._control = None
         if self._end is not None:
             self._end()
-
-
-def _close(*descriptors: int) -> None:
-    for each in descriptors:
-        if each >= 0:
-            os.close(each)
 
 
 def _process(control: socket.socket) -> "subprocess.Popen[bytes]":

@@ -21,6 +21,7 @@ from agent_cli.sandbox import Confinement, Sandbox, SandboxPolicy
 from agent_cli.sandbox.backends import Backend
 from agent_cli.sandbox.confinement import Places
 from agent_cli.sandbox.policy import Rules
+from agent_cli.system import launching
 from agent_cli.system.launching import Launcher
 from agent_cli_tools import Workspace, builtin_tools, command_line, processes
 from agent_cli_tools.bash import bash_tool
@@ -182,6 +183,22 @@ async def test_nothing_runs_in_a_sandbox_whose_arguments_never_come(bash: Bash) 
     assert not command.has_begun
     assert "No such file or directory" in output.text()
     assert not (root / "ran").exists()
+
+
+async def test_command_begins_anew_whose_rules_are_longer_than_a_pipe(
+    bash: Bash, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sent in pieces, some of them would be missing if this program was killed in between."""
+    await bash("true")  # starts the launcher
+    before = open_descriptors()
+    monkeypatch.setattr(launching, "REST_BYTES_MAX", 100)
+
+    result = await bash("cat .env; echo $TMPDIR; touch ran")
+
+    assert "Permission denied\n/tmp\n" in result.text
+    assert (bash.place.root / "ran").exists()
+    assert open_descriptors() <= before
+    assert not programs_below_us("bwrap")
 
 
 async def test_program_of_a_sandbox_that_cannot_be_made_is_ended(bash: Bash) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.system.launching import KeeperLink, Launcher, Order, Watched
+from agent_cli.system.launching import REST_BYTES_MAX, KeeperLink, Launcher, Order, Watched
 from tests.waiting import is_alive, parent_of, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and a subreaper")
@@ -148,19 +148,48 @@ def test_files_are_opened_under_the_given_descriptor_numbers(
 def test_program_reads_the_rest_of_its_arguments_once_they_are_known(
     launcher: Launcher, tmp_path: Path
 ) -> None:
-    """More of them than a pipe holds; and it runs already, waiting for them."""
+    """More of them than a pipe holds at first; and it runs already, waiting for them."""
     words = b"".join(b"word %d\0" % number for number in range(20_000))
     order = bash("touch ready; cat <&7 >given", tmp_path, nested=True, rest=7)
 
     link, reading = launcher.launch(order)
     wait_until((tmp_path / "ready").exists, "the start of the program")
-    link.complete(words)
+    is_sent = link.complete(words)
     ended = heard(link, "status")
     link.end(LIMIT_S)
     os.close(reading)
 
+    assert is_sent
     assert ended["status"] == 0
     assert (tmp_path / "given").read_bytes() == words
+
+
+def test_arguments_are_sent_as_one_piece_before_the_program_reads_any(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    """A kill of the session in between would leave it with those of which it has read."""
+    order = bash("until [ -e go ]; do sleep 0.01; done; wc -c <&7", tmp_path, nested=True, rest=7)
+    words = b"word\0" * 200_000
+
+    link, reading = launcher.launch(order)
+    assert link.complete(words)  # returns, though nothing is read yet
+    (tmp_path / "go").touch()
+    heard(link, "status")
+    link.end(LIMIT_S)
+    with os.fdopen(reading, "rb") as output:
+        assert int(output.read()) == len(words)
+
+
+def test_arguments_that_no_pipe_holds_are_not_sent(launcher: Launcher, tmp_path: Path) -> None:
+    order = bash("cat <&7; touch went-on", tmp_path, nested=True, rest=7)
+
+    link, reading = launcher.launch(order)
+    is_sent = link.complete(b"word\0" * (REST_BYTES_MAX // 5 + 1))
+    link.end(LIMIT_S)
+    os.close(reading)
+
+    assert not is_sent
+    assert not (tmp_path / "went-on").exists()
 
 
 def test_program_that_waits_for_arguments_is_killed_before_it_finds_none(

@@ -11,6 +11,7 @@ import os
 import signal
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Sequence
+from dataclasses import replace
 
 from agent_cli.sandbox import Confinement
 from agent_cli.system.launching import KeeperLink, Launcher
@@ -362,11 +363,16 @@ async def start(
     try:
         if confine:
             confinement = await confine()
-            link.complete(confinement.arguments)
+            if not link.complete(confinement.arguments):  # so it begins anew, with all of them
+                await asyncio.shield(unstoppable(lambda: link.end(_END_LIMIT_S)))
+                os.close(reading)
+                reading = -1
+                link, reading = launcher.launch(replace(line, confinement=confinement).order())
         link.socket.setblocking(False)
         pid = await link.pid()
     except BaseException:
-        os.close(reading)
+        if reading >= 0:
+            os.close(reading)
         await asyncio.shield(unstoppable(lambda: (link.end(_END_LIMIT_S), confinement.release())))
         raise
     reader = _Reader(output, on_output, bytes_max=line.output_bytes_max)
