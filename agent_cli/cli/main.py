@@ -26,6 +26,7 @@ from agent_cli.system.stop_signals import (
 from agent_cli.terminal.first_prompt import FIRST_PROMPT
 from agent_cli.version import __version__
 
+_STDOUT: Final = 1
 _STDERR: Final = 2
 # One run with three tools takes 15; servers, subagents and commands take more.
 _OPEN_FILES_MIN: Final = 32
@@ -54,7 +55,7 @@ def run(argv: Sequence[str]) -> int:
         exit_code = stop.code if isinstance(stop, Stopped) else exit_code_of(signal.SIGINT)
         return unstarted(argv, exit_code)
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EPIPE):
+        if error.errno in (errno.ENOSPC, errno.EPIPE) or _is_refused(error):
             return _unwritten(error)
         if not (isinstance(error, PermissionError) and error.filename):
             return _bug(argv, error)
@@ -105,8 +106,14 @@ def _ended(argv: Sequence[str], exit_code: int, *, error: AgentCliError | None =
 
         report = RunReport.of_failure(error) if error else RunReport()
         report.exit_code = exit_code
-        print(to_line(report.to_json()), flush=True)
+        with suppress(OSError):  # The reader is gone, or stdout was closed.
+            print(to_line(report.to_json()), flush=True)
     return exit_code
+
+
+def _is_refused(error: OSError) -> bool:
+    """Return whether *error* is that of a write to a stdout that the caller closed."""
+    return error.errno == errno.EBADF and not _is_open(_STDOUT)
 
 
 def _unwritten(error: OSError) -> int:
@@ -116,24 +123,27 @@ def _unwritten(error: OSError) -> int:
     silence(sys.stdout)  # otherwise Python reports it again at exit
     if error.errno == errno.EPIPE:
         return STDOUT_CLOSED_EXIT_CODE
+    if error.errno == errno.EBADF:
+        return _complain(AgentCliError("stdout is closed: the answer cannot be written"))
     return _complain(AgentCliError("the disk is full: the answer cannot be written"))
 
 
 def _ready_streams() -> None:
     """Make the standard streams open, in their direction, and blocking, as reads and prints expect.
 
-    With one closed by the caller (`>&-`), the next file would get its number. A caller such as Node
-    may share a pipe that never waits: a read of it is empty, and a write fails once it is full.
+    With one closed by the caller (`>&-`), the next file would get its number. A write to a stdout
+    closed so still fails, so that the exit code says that nobody got the answer. A caller such as
+    Node may share a pipe that never waits: a read is empty, and a write fails once it is full.
     """
     for each in range(_STDERR + 1):
         if not _is_open(each):
-            empty = os.open(os.devnull, os.O_RDWR)
+            empty = os.open(os.devnull, os.O_RDONLY if each == _STDOUT else os.O_RDWR)
             os.dup2(empty, each)
             if empty != each:
                 os.close(empty)
         os.set_blocking(each, True)
     sys.stdin = sys.stdin or os.fdopen(0)
-    sys.stdout = sys.stdout or os.fdopen(1, "w")
+    sys.stdout = sys.stdout or os.fdopen(_STDOUT, "w")
     sys.stderr = sys.stderr or os.fdopen(_STDERR, "w")
 
 

@@ -1,9 +1,11 @@
 """Everything that can go wrong between us and the API, through the whole program."""
 
+import os
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -179,13 +181,17 @@ def test_max_tokens_refusal_and_stop_sequence_are_each_handled() -> None:
     assert "the model refused" in run.stderr
 
 
+_CLOSED: Final = "agent-cli: stdout is closed: the answer cannot be written\n"
+
+
 @pytest.mark.parametrize(
     ("line", "code", "complaint"),
     [
         ("--help >/dev/full", 1, "agent-cli: the disk is full: the answer cannot be written\n"),
-        ("--help <&- >&-", 0, ""),
+        ("--help <&- >&-", 1, _CLOSED),
         ("--help 2>&- >/dev/null", 0, ""),
-        ("--help </dev/null 1</dev/null", 0, ""),
+        ("--help </dev/null 1</dev/null", 1, _CLOSED),
+        ("--bogus --output-format=json 2>/dev/null >&-", 2, ""),
         ("mcp serve 0>/dev/null", 0, ""),
     ],
 )
@@ -194,10 +200,11 @@ def test_full_disk_or_closed_streams_cause_no_traceback(
 ) -> None:
     """This happens under cron, in services, and with output redirected to a file.
 
-    With closed streams it is a new interpreter, which finds them so.
+    With closed streams it is a new interpreter, which finds them so. Nobody got what was to be
+    written to a closed stdout, so the exit code claims no success, as that of `cat` or `grep`.
     """
     forked = shlex.join([sys.executable, *arguments_of(AGENT_CLI)])
-    program = AGENT_CLI if line.startswith("--help") else forked
+    program = AGENT_CLI if line.startswith("--") else forked
     run = subprocess.run(
         ["/bin/sh", "-c", f"{program} {line}"],
         capture_output=True,
@@ -207,3 +214,19 @@ def test_full_disk_or_closed_streams_cause_no_traceback(
     )
 
     assert (run.returncode, run.stdout, run.stderr) == (code, "", complaint)
+
+
+def test_an_answer_that_a_closed_stdout_could_not_take_ends_with_1() -> None:
+    """A script that asks the exit code must not go on as if it had the answer."""
+    with serve_in_thread(reply("Here.")) as api:
+        run = subprocess.run(
+            ["/bin/sh", "-c", f"{AGENT_CLI} -p hi >&-"],
+            env=os.environ | {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": api.base_url},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+    assert (run.returncode, run.stderr) == (1, _CLOSED)
+    assert len(api.requests) == 1
