@@ -7,6 +7,7 @@ from agent_cli.acp import INVALID_PARAMS, RpcFault
 from agent_cli.acp.ports import Application
 from agent_cli.acp.schema import PromptBlock, TextBlock
 from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.options import EFFORT_ALIASES
 from agent_cli.contracts.permission_modes import MODE_DESCRIPTIONS, mode_named
 from agent_cli.contracts.provider import ThinkingLevel
 from agent_cli.contracts.timeline import Json
@@ -67,7 +68,7 @@ async def set_option(app: Application, id: str, value: str | bool) -> None:
                 await app.switch_model(name, source="sdk", confirm=_nobody_confirms)
             except UsageError as error:
                 raise RpcFault(INVALID_PARAMS, str(error)) from error
-        case "effort", str(level) if level in _EFFORTS:
+        case "effort", str(level) if (level := EFFORT_ALIASES.get(level, level)) in _EFFORTS:
             app.agent.set_thinking_level(_EFFORTS[level])
         case _:
             raise RpcFault(INVALID_PARAMS, f"there is no value {value!r} of an option {id!r}")

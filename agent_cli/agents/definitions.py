@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, TypeAlias, get_args
 
 from agent_cli.contracts.claude_tools import our_tool_name
+from agent_cli.contracts.options import EFFORT_ALIASES
 from agent_cli.contracts.permission_modes import CLAUDE_MODES, Mode
 from agent_cli.contracts.provider import ThinkingLevel
 from agent_cli.contracts.wording import USD_MAX
@@ -39,7 +40,7 @@ _MODES: Final[Mapping[str, Mode]] = {
 }
 _EFFORTS: Final[Mapping[str, ThinkingLevel]] = {
     **{level: level for level in get_args(ThinkingLevel)},
-    "max": "xhigh",
+    **EFFORT_ALIASES,
 }
 
 AGENTS_MAX: Final = 100

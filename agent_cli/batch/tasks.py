@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.input_faults import fault_line
+from agent_cli.contracts.options import EFFORT_ALIASES
 from agent_cli.contracts.provider import ThinkingLevel
 from agent_cli.prompt_files import read_prompt, read_text
 from agent_cli.system.git import GitError
@@ -25,6 +26,10 @@ _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _Whole = Annotated[int, Field(ge=1, le=10**15)]
 
 
+def _level(written: object) -> object:
+    return EFFORT_ALIASES.get(written, written) if isinstance(written, str) else written
+
+
 class TaskLine(BaseModel):
     """The fields of a line; docs/batch.md explains them."""
 
@@ -36,7 +41,7 @@ class TaskLine(BaseModel):
     cwd: str = "."
     ref: str | None = None
     model: Annotated[str, Field(min_length=1)] | None = None
-    effort: ThinkingLevel | None = None
+    effort: Annotated[ThinkingLevel, BeforeValidator(_level)] | None = None
     max_rounds: _Whole | None = None
     max_tokens_total: _Whole | None = None
     max_cost: _Positive | None = None

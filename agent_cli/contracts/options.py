@@ -7,7 +7,7 @@ to callers without settings is here, and both refer to it.
 import dataclasses
 import inspect
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
@@ -32,6 +32,9 @@ PlatformName: TypeAlias = Literal["anthropic", "bedrock", "vertex", "foundry", "
 PlatformChoice: TypeAlias = Literal["auto"] | PlatformName
 KeepWarm: TypeAlias = Literal["off", "idle", "always"]
 WireApi: TypeAlias = Literal["messages", "chat"]
+
+# Wherever a level is written; Claude Code and the API have one above `xhigh`, which is our highest.
+EFFORT_ALIASES: Final[Mapping[str, Literal["xhigh"]]] = {"max": "xhigh"}
 
 MAX_TOKENS: Final = 32_000
 MAX_ROUNDS: Final = 100

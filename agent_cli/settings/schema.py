@@ -279,7 +279,9 @@ class Settings(NamedTuple):
     model_fallback: Annotated[tuple[str, ...], texts(user_only=True)] = ()
     max_tokens: Annotated[int, whole(1, 1_000_000, "tokens")] = options.MAX_TOKENS
     temperature: Annotated[float | None, optional(number(0, 1))] = None
-    effort: Annotated[Effort | None, optional(choice(*get_args(Effort)))] = None
+    effort: Annotated[
+        Effort | None, optional(choice(*get_args(Effort), also=options.EFFORT_ALIASES))
+    ] = None
     streaming: Annotated[options.Streaming, choice(*get_args(options.Streaming))] = (
         options.STREAMING
     )

@@ -484,7 +484,7 @@ async def test_model_and_effort_are_session_config_options() -> None:
         options = {option.id: option for option in session.config_options or ()}
         assert list(options) == ["mode", "model", "effort"]
         id = session.session_id
-        for option, value in (("model", "claude-opus-5-5"), ("effort", "low")):
+        for option, value in (("model", "claude-opus-5-5"), ("effort", "max")):
             answer = await client.agent.set_config_option(
                 config_id=option, session_id=id, value=value
             )
@@ -493,7 +493,7 @@ async def test_model_and_effort_are_session_config_options() -> None:
 
         body = api.requests[0].body
         assert body["model"] == "claude-opus-5-5"
-        assert body["output_config"] == {"effort": "low"}
+        assert body["output_config"] == {"effort": "xhigh"}
         wrong: list[tuple[str, str | bool]] = [
             ("effort", "huge"),
             ("taste", "sweet"),

@@ -42,10 +42,11 @@ def test_paths_in_tasks_are_relative_to_the_task_file(
         {"id": "a", "prompt": "go", "model": "high", "time_limit": 90.5, "max_cost": 0.5},
         "",
         {"id": "b", "prompt_file": "task.md", "cwd": "repository/sub", "ref": "main"},
+        {"id": "c", "prompt": "go", "effort": "max"},
     )
     monkeypatch.chdir("/")
 
-    first, second = read_tasks(file)
+    first, second, third = read_tasks(file)
 
     assert (first.cwd, first.prompt, first.checkout) == (tmp_path.resolve(), "go", None)
     assert first.options == ("--model=high", "--time-limit=90.5")
@@ -55,6 +56,7 @@ def test_paths_in_tasks_are_relative_to_the_task_file(
     assert second.checkout.repository == repository.resolve()
     assert len(second.checkout.commit) == 40
     assert first.fingerprint != second.fingerprint
+    assert third.options == ("--effort=xhigh",)
 
 
 def test_byte_order_mark_is_no_part_of_the_first_task(tmp_path: Path) -> None:

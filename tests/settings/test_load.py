@@ -296,6 +296,12 @@ def test_own_file_that_is_none_is_an_error(name: str, *, is_link: bool) -> None:
     assert str(raised.value) == f"{path} is not a file; replace or remove it"
 
 
+def test_effort_max_is_the_highest_level() -> None:
+    """Agent files, Claude Code and the API have the word; no door reads it otherwise."""
+    assert load({"AGENT_CLI_EFFORT": "max"}).settings.effort == "xhigh"
+    assert load(overrides=[Override("effort", "max", "--effort")]).settings.effort == "xhigh"
+
+
 def test_zero_disables_the_tool_result_limit() -> None:
     """S1-34: tool results are then not truncated."""
     assert load(

@@ -7,7 +7,7 @@ from typing import Final, Literal, get_args
 
 from agent_cli.contracts.dialogs import Reread
 from agent_cli.contracts.errors import UsageError
-from agent_cli.contracts.options import ThemeChoice
+from agent_cli.contracts.options import EFFORT_ALIASES, ThemeChoice
 from agent_cli.contracts.permission_modes import MODE_DESCRIPTIONS, mode_named
 from agent_cli.contracts.provider import Model, ThinkingLevel
 from agent_cli.contracts.wording import one_line
@@ -95,9 +95,10 @@ def _effort(context: Context, name: str) -> Awaitable[None] | None:
         levels, now = {level: level for level in _LEVELS}, agent.state.thinking_level or "default"
         return _choose(context, _effort, levels, f"effort: {now}; how much?", current=now)
     if name:
-        if name not in _LEVELS:
+        level = EFFORT_ALIASES.get(name, name)
+        if level not in _LEVELS:
             raise UsageError(f"unknown effort {one_line(name)}; there are: {', '.join(_LEVELS)}")
-        return _use_effort(context, _LEVELS[name])
+        return _use_effort(context, _LEVELS[level])
     shown = f"effort: {agent.state.thinking_level or 'default'}"
     context.writer.aside(f"{shown} (of {', '.join(_LEVELS)})")
     return None

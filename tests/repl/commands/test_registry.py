@@ -157,6 +157,7 @@ def test_unambiguous_prefix_of_a_command_is_enough() -> None:
             "/with takes a prompt or a command that sends one, such as a skill; /with is neither",
         ),
         ("/effort high", "effort: high"),
+        ("/effort max", "effort: xhigh"),
         ("/effort huge", f"unknown effort huge; there are: default, {LEVELS}"),
         ("/mode plan", "mode: plan, only looks around, and presents a plan"),
         ("/mode god", "unknown mode god; there are: ask, auto-edit, auto, plan, yolo"),
