@@ -99,6 +99,13 @@ class SessionInfo:
     program: str = ""
     name: str = ""
 
+    @property
+    def state(self) -> str:
+        """What a list says beside it, or ""."""
+        if self.problem:
+            return "damaged" if self.remedy else "unreadable"
+        return "waits for a decision" if self.waiting else ""
+
 
 @dataclass(frozen=True, slots=True)
 class SessionMatch:

@@ -57,7 +57,6 @@ COLUMNS = ("id", "last used", "prompts", "cost", "workspace", "title", "state")
 def row(info: SessionInfo) -> tuple[str, ...]:
     """Return the row of a session, a cell for each of `COLUMNS`; times are local."""
     cost = info.usage.cost_microdollars
-    state = "waits for a decision" if info.waiting else ""
     if info.program:
         return info.id, last_used(info), "", "", info.workspace, info.title, f"of {info.program}"
     return (
@@ -67,7 +66,7 @@ def row(info: SessionInfo) -> tuple[str, ...]:
         "unknown" if cost is None else dollars(cost, decimals=2),
         info.workspace,
         info.title,
-        f"{'damaged' if info.remedy else 'unreadable'}: {info.problem}" if info.problem else state,
+        f"{info.state}: {info.problem}" if info.problem else info.state,
     )
 
 

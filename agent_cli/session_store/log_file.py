@@ -24,6 +24,8 @@ _FIRST = "0" * _SUM_CHARS
 _HEAD = b'{"sum":"'
 _BODY_AT = len(_HEAD) + _SUM_CHARS + 2
 _NO_RECORD = "is not a record"
+# The line of the session and that of its first prompt: a copy of what is before it is empty.
+_BEFORE_PROMPTS = 2
 
 
 def damaged(session_id: str, fault: str, remedy: str) -> str:
@@ -57,7 +59,7 @@ class LogLine:
 
     def remedy(self, session_id: str) -> str:
         """Return what to do about this damaged line of a session."""
-        if self.number == 1:
+        if self.number <= _BEFORE_PROMPTS:
             return (
                 "nothing is before it to go on from: copy what you need out of the file, then"
                 f" `agent-cli sessions delete {session_id}`"

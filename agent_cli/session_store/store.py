@@ -15,7 +15,7 @@ from agent_cli.session_store.history import (
     read_header,
     read_mended,
 )
-from agent_cli.session_store.log_file import LogFile
+from agent_cli.session_store.log_file import LogFile, damaged
 from agent_cli.session_store.records import RENAMED, Header
 from agent_cli.session_store.session import Session, Tell
 from agent_cli.system import paths
@@ -130,11 +130,18 @@ class SessionStore:
 
         Raises:
             SessionNotFound: There is no such session, or nothing in it has the id *at*.
+            SessionError: It cannot be read, or is damaged before its first prompt.
         """
         from agent_cli.core.branching import up_to  # only a fork needs it
 
-        history = self.read(id)
-        header = history.header or Header(id, "", now_ms())
+        path = self.find(id)
+        history = read_mended(path)
+        if damage := history.damage:
+            if not history.prompts:
+                raise SessionError(damage.message(path.stem))
+            before = "the copy goes on from what is before it"
+            self._tell(damaged(path.stem, damage.fault, before))
+        header = history.header or Header(path.stem, "", now_ms())
         prompts = up_to(history.prompts, at) if at else history.prompts
         copy = History()
         copy.prompts = prompts

@@ -331,10 +331,36 @@ async def test_record_of_a_wrong_shape_is_damage_to_all_that_read_it(
         told
         == [
             f"session {session.id} is damaged: {listed[session.id].problem};"
+            " the copy goes on from what is before it"
+        ]
+        + [
+            f"session {session.id} is damaged: {listed[session.id].problem};"
             f" --fork {session.id} goes on from what is before it"
         ]
-        * 3  # for the fork, the search and the export
+        * 2  # for the search and the export
     )
+
+
+@pytest.mark.parametrize("number", [1, 2])
+async def test_session_damaged_before_its_first_prompt_is_not_copied(
+    tmp_path: Path, number: int
+) -> None:
+    """The copy was empty, and a run of `-p --fork` went on without the conversation."""
+    store = SessionStore(tmp_path)
+    session = short_session(store, "fix the bug")
+    lines = session.path.read_bytes().splitlines(keepends=True)
+    lines[number - 1] = lines[number - 1][:20] + b"\n"
+    session.path.write_bytes(b"".join(lines))
+
+    with pytest.raises(SessionError) as refused:
+        store.fork(session.id)
+
+    assert str(refused.value) == (
+        f"session {session.id} is damaged: line {number} is not a record; nothing is before it to"
+        " go on from: copy what you need out of the file, then"
+        f" `agent-cli sessions delete {session.id}`"
+    )
+    assert [each.id for each in store.list()] == [session.id]
 
 
 CUT_AT_THE_ANSWER: Final[JsonObject] = {
@@ -481,8 +507,13 @@ async def test_edited_records_are_read_alike_by_all_and_the_history_stays_valid(
         log.close()
 
         damage = store.read(source.id).damage
-        session, conversation = store.fork(source.id)
-        session.close()
+        if store.read(source.id).prompts:
+            session, conversation = store.fork(source.id)
+            session.close()
+        else:
+            conversation = Conversation()
+            with pytest.raises(SessionError, match="nothing is before it to go on from"):
+                store.fork(source.id)
         if damage is None:
             session, conversation = store.resume(source.id)
             session.close()

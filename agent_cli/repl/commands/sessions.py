@@ -86,8 +86,11 @@ def _found(match: SessionMatch, sessions: SessionsPort) -> str:
 
 
 def _others(sessions: SessionsPort) -> list[SessionInfo]:
-    """Return the sessions that can be resumed, those of this directory first; reads files."""
-    others = [each for each in sessions.list() if each.id != sessions.id and not each.problem]
+    """Return the other sessions, those of this directory first; reads files.
+
+    Resuming a damaged one fails with what to do; left out, it seemed to be gone.
+    """
+    others = [each for each in sessions.list() if each.id != sessions.id]
     return sorted(others, key=lambda each: len(_place(each, sessions)))
 
 
@@ -113,7 +116,7 @@ def _about(session: SessionInfo, sessions: SessionsPort) -> str:
         *_place(session, sessions),
         ago(time.time() - session.updated_at_ms / 1000),
         f"of {session.program}" if session.program else counted(session.prompts, "prompt"),
-        *(["waits for a decision"] if session.waiting else []),
+        *filter(None, [session.state]),
     ]
     return " · ".join(parts)
 

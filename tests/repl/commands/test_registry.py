@@ -427,6 +427,19 @@ def test_resume_lists_sessions_of_this_directory_first_and_names_any_other() -> 
     assert said("/search other", app=app)[0] == "  1  you: Other · in ~/other · just now · cc3"
 
 
+def test_resume_lists_a_damaged_session_which_says_what_to_do_when_chosen() -> None:
+    """It was left out: "no other session to resume", although it is there."""
+    app = Application()
+    damaged = replace(kept("cc3", "Cut"), problem="line 9 is not a record", remedy="--fork cc3")
+    newer = replace(kept("dd4", ""), problem="a newer version wrote it", prompts=0)
+    app.sessions.list = lambda: [damaged, newer]  # type: ignore[method-assign]
+
+    assert said("/resume", app=app) == [
+        "  1  Cut · just now · 1 prompt · damaged · cc3",
+        "  2  - · just now · 0 prompts · unreadable · dd4",
+    ]
+
+
 def test_search_lists_the_sessions_that_contain_the_words() -> None:
     """On a pipe there is no choice; `/resume ID` resumes one."""
     assert said("/search old", '/search "an old', "/search") == [
