@@ -16,7 +16,7 @@ from agent_cli.app.startup import StartupContext
 from agent_cli.app.status_line import status_line
 from agent_cli.app.web_tools import page_contacts
 from agent_cli.app.workbench import Workbench
-from agent_cli.contracts.errors import AgentCliError, UsageError
+from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.provider import Model, ThinkingLevel
 from agent_cli.contracts.wording import one_line
 from agent_cli.mcp_client import McpServers
@@ -222,17 +222,10 @@ class App:
 
     def find_model(self, name: str) -> Model:
         """Return the model *name*, an alias or an id; warn of an unknown id."""
-        model = self._model_of(name)
+        model = self._bench.calls.named(name)
         price = parts.price(self._startup)
         if is_listed(model) and (doubt := doubt_about(model.id, price)):
             self._bench.announce.warn(doubt)
-        return model
-
-    def _model_of(self, name: str) -> Model:
-        model = self._bench.calls.named(name)
-        if is_listed(model) and model.id.split() != [model.id]:
-            known = ", ".join(self._settings.models)
-            raise UsageError(f"no model is called {one_line(name)}: name one, such as {known}")
         return model
 
     async def switch_model(
@@ -253,7 +246,7 @@ class App:
     def price_of_model(self, name: str) -> "Reread | None":
         """Return what the next request to the model *name* reads anew; None if that is nothing."""
         options = self.agent.options
-        model = self._model_of(name)
+        model = self._bench.calls.named(name)
         return self._bench.watches.prefix.quote(
             self.agent.conversation, model_id=model.id, level=options.thinking_level
         )

@@ -14,9 +14,11 @@ from agent_cli.app.status_line import status_scripts
 from agent_cli.app.web_tools import web_tools
 from agent_cli.app.workspace import reason_to_keep_back
 from agent_cli.app.workspace.losses import unkept
+from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.permissions import Rule
 from agent_cli.contracts.provider import Model, Price, StreamFn
 from agent_cli.contracts.tooling import Tool
+from agent_cli.contracts.wording import one_line
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.policies.compaction import AroundCompaction, Compaction
 from agent_cli.policies.permission_rules import KINDS, RuleSet, parse_rule, rule_for_file
@@ -76,11 +78,18 @@ def connection(
 
 
 def model(startup: StartupContext, name: str | None = None) -> Model:
-    """Return the model *name*, an alias or an id; the settings' model without a name."""
+    """Return the model *name*, an alias or an id; the settings' model without a name.
+
+    Raises:
+        UsageError: The API has no model with blanks in its id, as in "opus high".
+    """
     settings = startup.loaded.settings
     id = settings.model_id(name)
     match settings.provider.wire_api:
         case "messages":
+            if id.split() != [id]:
+                known = ", ".join(settings.models)
+                raise UsageError(f"no model is called {one_line(id)}: name one, such as {known}")
             return model_by_id(id)
         case "chat":
             from agent_cli.providers.openai_chat import API  # rare

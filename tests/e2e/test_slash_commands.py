@@ -86,12 +86,20 @@ def test_two_names_are_no_model() -> None:
         typed = agent_cli(script="/model claude-opus-5-5 high\nhello\n", api=api)
         flagged = agent_cli("-p", "hello", "--model", "high low", api=api)
         padded = agent_cli("-p", "hello", "--model", " high", api=api)
+        set_up = agent_cli("-p", "hello", api=api, AGENT_CLI_MODEL="high low")
+        aliased = agent_cli(
+            "-p", "hello", api=api, AGENT_CLI_MODEL="high", AGENT_CLI_MODELS__HIGH="a b"
+        )
+        fallen = agent_cli("-p", "hello", "--model-fallback", "small,high low", api=api)
         models = [request.body["model"] for request in api.requests]
 
     assert "no model is called claude-opus-5-5 high: name one," in typed.stderr
     assert models == ["claude-sonnet-5-5"]
     assert (flagged.code, flagged.stdout) == (2, "")
     assert (padded.code, padded.stdout) == (2, "")
+    assert set_up.stderr.startswith("no model is called high low: name one, such as ")
+    assert fallen.stderr.startswith("no model is called high low: name one, such as ")
+    assert (set_up.code, fallen.code, aliased.code) == (2, 2, 2)
 
 
 def test_context_and_permissions_commands_show_what_is_in_effect() -> None:
