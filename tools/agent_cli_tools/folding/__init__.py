@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 from agent_cli.contracts.wording import counted
 from agent_cli_tools.folding.findings import grouped_findings, without_marks
 from agent_cli_tools.folding.lines import (
+    FRAME_HINTS,
     grouped_names,
     without_covered,
     without_library_frames,
@@ -20,7 +21,7 @@ from agent_cli_tools.folding.lines import (
     without_times,
 )
 from agent_cli_tools.folding.passed_tests import without_passed
-from agent_cli_tools.folding.repeats import merged, without_alike, without_repeats
+from agent_cli_tools.folding.repeats import LOG_HINTS, merged, without_alike, without_repeats
 from agent_cli_tools.folding.screen import last_states
 from agent_cli_tools.folding.steps import without_steps
 
@@ -50,17 +51,21 @@ def folded(text: str, *, drawn_over: int = 0) -> Folded:
         _phrase(states, "state", "states", "of progress lines"),
     ]
     is_log = False
-    for stage, one, many, of in _STAGES:
+    for stage, hints, one, many, of in _STAGES:
         # Elsewhere a text may be read: what it repeats belongs to it.
         if stage is _REPEATS and not is_log:
             continue
+        if hints and not any(hint in shown for hint in hints):
+            continue  # most outputs have nothing for most stages, and looking at each line is slow
+        before = lines
         lines, count = stage(lines)
         is_log = is_log or (stage in (_PASSED, _STEPS) and count > 0)
         phrases.append(_phrase(count, one, many, of))
-    result = "\n".join(lines)
-    if drawn_over + len(text) - len(result) < SAVED_CHARS_MIN:
+        if lines != before:
+            shown = "\n".join(lines)
+    if drawn_over + len(text) - len(shown) < SAVED_CHARS_MIN:
         return Folded(text)
-    return Folded(result, ", ".join(part for part in phrases if part))
+    return Folded(shown, ", ".join(part for part in phrases if part))
 
 
 def _phrase(count: int, one: str, many: str, of: str) -> str:
@@ -80,17 +85,18 @@ def _counted(fold: Callable[[Sequence[str]], Iterable[str]]) -> _Stage:
 _PASSED: Final = _counted(without_passed)
 _STEPS: Final = _counted(without_steps)
 _REPEATS: Final = _counted(without_repeats)
-_STAGES: Final[Sequence[tuple[_Stage, str, str, str]]] = (
-    (without_middle_of_data, "character", "characters", "of data"),
-    (without_times, "time", "times", "of a build server"),
-    (_PASSED, "line", "lines", "about passed tests"),
-    (_counted(without_covered), "file", "files", "covered whole"),
-    (_STEPS, "line", "lines", "about steps that succeeded"),
-    (_counted(without_library_frames), "line", "lines", "of library frames"),
-    (_counted(without_marks), "line", "lines", "of marks and repeated advice"),
-    (grouped_findings, "finding", "findings", "below the name of their file"),
-    (grouped_names, "line", "lines", "of names in one folder"),
-    (_counted(without_alike), "log line", "log lines", "like others"),
-    (_counted(merged), "equal line", "equal lines", ""),
-    (_REPEATS, "line", "lines", "that stand above already"),
+# Each with hints, one of which is in every text that it changes; without any, it looks itself.
+_STAGES: Final[Sequence[tuple[_Stage, Sequence[str], str, str, str]]] = (
+    (without_middle_of_data, (), "character", "characters", "of data"),
+    (without_times, ("Z", "["), "time", "times", "of a build server"),
+    (_PASSED, (), "line", "lines", "about passed tests"),
+    (_counted(without_covered), ("Stmts", "ok "), "file", "files", "covered whole"),
+    (_STEPS, (), "line", "lines", "about steps that succeeded"),
+    (_counted(without_library_frames), FRAME_HINTS, "line", "lines", "of library frames"),
+    (_counted(without_marks), ("--> ",), "line", "lines", "of marks and repeated advice"),
+    (grouped_findings, (), "finding", "findings", "below the name of their file"),
+    (grouped_names, ("/",), "line", "lines", "of names in one folder"),
+    (_counted(without_alike), LOG_HINTS, "log line", "log lines", "like others"),
+    (_counted(merged), (), "equal line", "equal lines", ""),
+    (_REPEATS, (), "line", "lines", "that stand above already"),
 )

@@ -54,6 +54,8 @@ class _Finding(NamedTuple):
 
 def grouped_findings(lines: Sequence[str]) -> tuple[list[str], int]:
     """Return *lines* with each file's name once above its findings, and how many lines changed."""
+    if not _QUICK.search("\n".join(lines)):
+        return [*lines], 0
     found = [_finding(line) if _QUICK.search(line) else None for line in lines]
     if any(line[:1] in _BEGINS and _AMBIGUOUS.match(line) for line in lines):
         found = [None] * len(lines)

@@ -130,6 +130,11 @@ _LIBRARY: Final = re.compile(
 _PYTHON: Final = re.compile(
     r'\s*File "[^"]*(?:/site-packages/|/dist-packages/|/lib/python3|<frozen )[^"]*", line \d+'
 )
+# One of them is in every frame of a library.
+FRAME_HINTS: Final = (
+    *("at ", "/gems/", 'File "', ": core", ": std", ": alloc", ": test", ": __libc"),
+    *(": rust_begin_unwind", ": _start"),
+)
 _PYTHON_ANY: Final = re.compile(r'\s*File "[^"]*", line \d+')
 
 

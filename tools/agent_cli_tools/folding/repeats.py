@@ -14,6 +14,9 @@ _ALIKE_MIN: Final = 6
 
 def merged(lines: Sequence[str]) -> Iterator[str]:
     """Yield *lines* with each run of equal lines, or of equal groups of lines, once and a count."""
+    if len(set(lines)) == len(lines):
+        yield from lines
+        return
     ids: dict[str, int] = {}
     keys = [ids.setdefault(line, len(ids)) for line in lines]
     last = [-_GROUP_MAX] * len(ids)
@@ -109,7 +112,10 @@ def _is_log(line: str) -> bool:
 
 # A time, a level in brackets or the level itself.
 _LOG_BEGINS: Final = frozenset("0123456789[(<IDTNidtn")
-_LEVEL: Final = re.compile(r"\b(?:INFO|DEBUG|TRACE|NOTICE|info|debug|trace|notice)\b")
+_LEVELS: Final = ("INFO", "DEBUG", "TRACE", "NOTICE", "info", "debug", "trace", "notice")
+_LEVEL: Final = re.compile(rf"\b(?:{'|'.join(_LEVELS)})\b")
+# One of them is in every line that may be left out.
+LOG_HINTS: Final = (*_LEVELS, "HTTP/")
 _LEVEL_WITHIN: Final = 60
 _ANSWERED: Final = re.compile(r"HTTP/[\d.]+\" [123]\d\d\b")
 _VALUES: Final = re.compile(r"(?<!\S)\S*\d\S*")

@@ -18,8 +18,13 @@ _STEP_CHARS_MAX: Final = 160
 
 def without_steps(lines: Sequence[str]) -> Iterator[str]:
     """Yield *lines* with the first and the last of each run of steps, and the number between."""
+    may_begin = [_may_begin(line) for line in lines]
     at = 0
     while at < len(lines):
+        if not may_begin[at]:
+            yield lines[at]
+            at += 1
+            continue
         end = _run_end(lines, at)
         if end == at:
             end = at + _counting(lines, at)
@@ -46,13 +51,21 @@ def _run_end(lines: Sequence[str], at: int) -> int:
     return end
 
 
+def _may_begin(line: str) -> bool:
+    """Return False for most lines that are neither a step nor a progress; the rest costs more."""
+    if "%" in line or "B" in line or line.endswith(_SUCCEEDED):
+        return True
+    has_word = " " in line or line.startswith(_SINGLE_WORDS)
+    return has_word and len(line) <= _LINE_CHARS_MAX and _ANY.match(line) is not None
+
+
 def _is_step(line: str) -> bool:
     at = 0
     if line[:1] in _STAGED and (stage := _STAGE.match(line)):
         at = stage.end()
     if len(line) > _LINE_CHARS_MAX:
         return False
-    if _PASSED.match(line, at) or line.endswith(("...Passed", "...Skipped", ")Skipped")):
+    if _PASSED.match(line, at) or line.endswith(_SUCCEEDED):
         return True
     return bool(_STEP.match(line, at) or _COMMAND.match(line, at)) and not is_trouble(line)
 
@@ -154,6 +167,12 @@ _COMMAND: Final = re.compile(
     r"|\S+: (?:Creation|Modifications|Destruction|Read) complete\b"
     r"|[\w.]+/\S+ (?:created|configured|unchanged)$"
     r"| *(?:\./|\S*modules/)\S+ [\d.]+ (?:bytes|KiB|MiB)\b.*\[built\]"
+)
+_SUCCEEDED: Final = ("...Passed", "...Skipped", ")Skipped")
+# The only steps that may have no blank.
+_SINGLE_WORDS: Final = ("sha256:", "depbase=")
+_ANY: Final = re.compile(
+    f"{_STAGE.pattern}(?:{_STEP.pattern}|{_PASSED.pattern}|{_COMMAND.pattern})"
 )
 # A bar or an amount of a whole: a table of mere percentages is what was asked for.
 _BAR: Final = re.compile(r"[=#>━.]{4}")
