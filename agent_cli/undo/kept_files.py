@@ -12,13 +12,14 @@ import _thread
 import contextlib
 import errno
 import os
+import stat
 import sys
 import time
 from collections.abc import Generator, Iterator
 from fcntl import fcntl, ioctl
 
 from agent_cli.system.keeper import LOCK
-from agent_cli.undo.records import INCOMPLETE, LOG
+from agent_cli.undo.records import INCOMPLETE, LOG, State
 
 LINK_REFUSED = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP)
 """With these, a file system has no hard link for a file; a copy may do."""
@@ -213,6 +214,21 @@ def attributes_of(path: str) -> dict[str, str]:
         return {name: os.getxattr(path, name, follow_symlinks=False).hex() for name in names}
     except OSError:
         return {}
+
+
+def set_state(path: str, state: State, attributes: dict[str, str] | None) -> None:
+    """Give the file at *path* the owner, mode, attributes and times of *state*."""
+    found = os.lstat(path)
+    if (found.st_uid, found.st_gid) != (state.owner, state.group):
+        with contextlib.suppress(PermissionError):
+            os.chown(path, state.owner, state.group, follow_symlinks=False)
+        found = os.lstat(path)
+    if not stat.S_ISLNK(state.mode):
+        if found.st_mode != state.mode:
+            os.chmod(path, stat.S_IMODE(state.mode))
+        if attributes is not None:
+            set_attributes(path, attributes)
+    os.utime(path, ns=(state.read_ns, state.changed_ns), follow_symlinks=False)
 
 
 def set_attributes(path: str, attributes: dict[str, str]) -> None:

@@ -2,7 +2,7 @@
 
     plan.jsonl    the folder of kept files and the record of each step, the last change first
     progress      the number of each step, before it is done, and whether it has something to do;
-                  again after it, if it failed
+                  again after it, if it failed; and when the undo stood still, the end negative
 
 A plan that is complete is carried out, by whoever finds it: each step may be repeated, and none
 that has been done is begun again. What the undo takes away goes to the folder `undone` of the log.
@@ -16,6 +16,7 @@ import os
 import secrets
 import shutil
 import stat
+import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,7 @@ from agent_cli.system.fixed_paths import directory_at
 from agent_cli.system.paths import private_dir
 from agent_cli.system.private_files import write_private
 from agent_cli.system.records import dataclass, field
+from agent_cli.system.trees import file_time_ns
 from agent_cli.undo.kept_files import (
     LINK_REFUSED,
     NAME_CHARS,
@@ -34,7 +36,7 @@ from agent_cli.undo.kept_files import (
     give_copy,
     inode_of,
     is_begun_copy,
-    set_attributes,
+    set_state,
 )
 from agent_cli.undo.logs import UNDONE
 from agent_cli.undo.records import (
@@ -113,12 +115,12 @@ def header_of(folder: Path) -> dict[str, str]:
 class _Standstill:
     """Tells the files that others changed while an interrupted undo stood still.
 
-    Theirs is a file that changed in any way since the last step was begun, but not by the undo.
+    Theirs is a file that changed in any way in one of the *spans* of time, but not by the undo.
     """
 
-    def __init__(self, since_ns: int) -> None:
-        """Compare with the time of the last step; 0: the undo begins, and all were compared."""
-        self._since_ns = since_ns
+    def __init__(self, spans: Sequence[tuple[int, int]]) -> None:
+        """Without *spans*, the undo begins, and all files were compared."""
+        self._spans = spans
         self._own: set[Inode] = set()
         self._has_unlinked = False
 
@@ -129,20 +131,21 @@ class _Standstill:
             OSError: Somebody changed it.
         """
         record, found = step.record, _found(step.record.path)
-        if not (self._since_ns and found) or record.kind in ("moved", "swap", "times", "folder"):
+        if not (self._spans and found) or record.kind in ("moved", "swap", "times", "folder"):
             return
         if stat.S_ISDIR(found.st_mode) or is_git_index(record.path):  # `git status` writes it
             return
         changed_ns = found.st_mtime_ns if self._has_unlinked else found.st_ctime_ns
-        is_known = changed_ns <= self._since_ns or inode_of(found) in self._own
-        if not is_known and not (was_begun and _may_be_begun(step)):
+        is_theirs = any(since < changed_ns < until for since, until in self._spans)
+        is_known = inode_of(found) in self._own or (was_begun and _may_be_begun(step))
+        if is_theirs and not is_known:
             raise OSError(0, "it changed while the undo stood still, so it stays")
         self._own.add(inode_of(found))
 
     def after(self, record: ChangeRecord, *, was_begun: bool) -> None:
         """Note what a step left, done now or before the undo was interrupted."""
         paths = (record.path, record.to) if record.kind == "swap" else (record.path,)
-        there = [found for path in paths if self._since_ns and (found := _found(path))]
+        there = [found for path in paths if self._spans and (found := _found(path))]
         self._own.update(map(inode_of, there))
         if was_begun and not there and record.kind == "made":
             self._has_unlinked = True  # perhaps one of several names of a file
@@ -161,8 +164,10 @@ def carry_out(folder: Path, *, is_new: bool = False) -> UndoOutcome:
     lines = (folder / _PLAN).read_text(encoding="utf-8").splitlines()[1:]
     steps = [Step(kept, ChangeRecord.parse(record)) for kept, *record in map(json.loads, lines)]
     written = [each for each in (folder / _PLAN, folder / _PROGRESS) if each.exists()]
-    standstill = _Standstill(0 if is_new else max(each.stat().st_mtime_ns for each in written))
+    since_ns = max(each.stat().st_mtime_ns for each in written)
     begun = _begun(folder / _PROGRESS)
+    spans = [(since, -negative) for negative, since in begun.items() if negative < 0]
+    standstill = _Standstill([] if is_new else [*spans, (since_ns, sys.maxsize)])
     if (folder / _DONE).exists():
         for number in (number for number, was_due in begun.items() if was_due == _FAILED):
             outcome.add(steps[number], _NOT_PUT_BACK)
@@ -170,6 +175,8 @@ def carry_out(folder: Path, *, is_new: bool = False) -> UndoOutcome:
     stays = partial(is_kept_object, made_in_git(step.record for step in steps))
     times: dict[str, State] = {}
     with (folder / _PROGRESS).open("ab", buffering=0) as progress:
+        if not is_new:  # for the one that goes on with this, if it is interrupted, too
+            progress.write(b"-%d %d\n" % (file_time_ns(), since_ns))
         for number, step in enumerate(steps):
             was_due = begun.get(number)
             is_due = bool(was_due)
@@ -211,7 +218,7 @@ def put_copy(
     with directory_at(path.parent) as folder:
         give_copy(kept, path.name, folder)
     if state:
-        _describe(str(path), state, attributes)
+        set_state(str(path), state, attributes)
 
 
 def forget_plan(folder: Path) -> None:
@@ -230,7 +237,10 @@ def _may_be_begun(step: Step) -> bool:
 
 
 def _begun(progress: Path) -> dict[int, int]:
-    """Return the steps that were begun, with whether each had something to do."""
+    """Return the steps that were begun, with whether each had something to do.
+
+    Also the ends of earlier standstills, negative, with their beginnings.
+    """
     try:
         text = progress.read_bytes()
     except FileNotFoundError:
@@ -274,11 +284,11 @@ def _undo(step: Step) -> None:
                 if _found(record.path):
                     _move_aside(step.kept, name, folder)
                 _give_back(Path(step.kept, record.to), name, folder)
-                _describe(record.path, state, record.attributes)
+                set_state(record.path, state, record.attributes)
             case "write":
                 assert state
                 _write_back(Path(step.kept, record.to), record, step.kept, name, folder)
-                _describe(record.path, state, record.attributes)
+                set_state(record.path, state, record.attributes)
             case "content":
                 _undo_tool(step, name, folder)
             case "moved":
@@ -292,9 +302,9 @@ def _undo(step: Step) -> None:
                 assert state
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(name, dir_fd=folder)
-                _describe(record.path, state, record.attributes)
+                set_state(record.path, state, record.attributes)
             case "meta" if state and _found(record.path):
-                _describe(record.path, state, record.attributes)
+                set_state(record.path, state, record.attributes)
             case _:
                 pass
 
@@ -367,21 +377,6 @@ def _undo_tool(step: Step, name: str, folder: int) -> None:
     copy_to(Path(step.kept, record.to), name, folder)
     if record.attributes:
         os.chmod(name, int(record.attributes["mode"]), dir_fd=folder)
-
-
-def _describe(path: str, state: State, attributes: dict[str, str] | None) -> None:
-    """Give the file at *path* the owner, mode, attributes and times of *state*."""
-    found = os.lstat(path)
-    if (found.st_uid, found.st_gid) != (state.owner, state.group):
-        with contextlib.suppress(PermissionError):
-            os.chown(path, state.owner, state.group, follow_symlinks=False)
-        found = os.lstat(path)
-    if not stat.S_ISLNK(state.mode):
-        if found.st_mode != state.mode:
-            Path(path).chmod(stat.S_IMODE(state.mode))
-        if attributes is not None:
-            set_attributes(path, attributes)
-    os.utime(path, ns=(state.read_ns, state.changed_ns), follow_symlinks=False)
 
 
 def _exchange(folder: int, name: bytes, other_folder: int, other: bytes) -> None:

@@ -176,10 +176,14 @@ def test_what_failed_before_a_kill_stays_kept_after_it(
     assert (root / "data/p1.bin").exists()
 
 
+@pytest.mark.parametrize("again", [False, True], ids=["once", "twice"])
 def test_file_that_changed_while_an_undo_stood_still_stays(
-    launcher: Launcher, tmp_path: Path
+    launcher: Launcher, tmp_path: Path, again: bool
 ) -> None:
-    """Between a kill and the next start, a person's work is theirs as before any undo."""
+    """Between a kill and the next start, a person's work is theirs as before any undo.
+
+    Also when that next start is killed before it comes to the file.
+    """
     root = tmp_path / "work"
     fill(root)
     before = tree(root)
@@ -193,6 +197,8 @@ def test_file_that_changed_while_an_undo_stood_still_stays(
     theirs = [root / name for name in ("data/p1.bin", "src/a1.py", "made")]
     for each in theirs:
         each.write_text("mine")
+    if again:
+        assert killed_at(tmp_path / "plan", 1, after=True)
 
     outcome = carry_out(tmp_path / "plan")
     drop_kept(log.folder, outcome.kept)
