@@ -253,7 +253,7 @@ class Sessions:
             raise SessionError(f"a session cannot be named {name!r}: no character of it is shown")
         self._current().rename(name)
 
-    def export(self, to: "Format", name: str = "") -> Path:
+    async def export(self, to: "Format", name: str = "") -> Path:
         """Write this session, without secrets, to *name* or a file of its id; return the file.
 
         A relative *name* lies in the workspace.
@@ -268,7 +268,9 @@ class Sessions:
         path = self._startup.workspace / Path(name or f"session-{id}.{to}").expanduser()
         if name and os.path.lexists(path):
             raise SessionError(f"{path} exists already; name another file")
-        write_new(path, export(self._store.read(id), to, redact=redact))
+        await asyncio.to_thread(
+            lambda: write_new(path, export(self._store.read(id), to, redact=redact))
+        )
         return path
 
     def close(self) -> None:

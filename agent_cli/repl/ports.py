@@ -74,7 +74,7 @@ class SessionsPort(Protocol):
         """Name this session; raise `SessionError` if it is not kept."""
         ...
 
-    def export(self, to: ExportFormat, name: str = "") -> Path:
+    async def export(self, to: ExportFormat, name: str = "") -> Path:
         """Write this session, without secrets, to *name* or a file of its id; return the file."""
         ...
 

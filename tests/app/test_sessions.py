@@ -97,7 +97,7 @@ async def test_fork_and_export_before_the_first_prompt_are_errors() -> None:
     with pytest.raises(SessionError, match=nothing):
         await kept.fork()
     with pytest.raises(SessionError, match=nothing):
-        kept.export("md")
+        await kept.export("md")
     kept.close()
 
 
@@ -123,7 +123,7 @@ async def test_session_that_is_not_saved_whole_is_neither_copied_nor_exported() 
 
     with full_disk(kept.path, free=0):
         say(agent, "two")
-        for act in (lambda: kept.fork(), lambda: asyncio.to_thread(kept.export, "md")):
+        for act in (lambda: kept.fork(), lambda: kept.export("md")):
             with pytest.raises(SessionError, match=r"not done: a part .* is not saved"):
                 await act()
         behind = kept.id
@@ -142,7 +142,7 @@ async def test_session_is_copied_and_exported_once_its_end_could_be_saved() -> N
     with full_disk(kept.path, free=0):
         say(agent, "two")
 
-    exported = kept.export("md").read_text()
+    exported = (await kept.export("md")).read_text()
     await kept.fork()
 
     assert "two" in exported
@@ -167,6 +167,26 @@ async def test_copy_that_cannot_be_saved_is_told_of_where_events_may_be_publishe
 
     with full_disk(short, free=9):
         await kept.fork()
+
+    assert loops == [asyncio.get_running_loop()]
+
+
+async def test_export_that_saves_what_was_missing_says_so_where_events_may_be_published() -> None:
+    """The thread that wrote the file published it."""
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    def heard(event: Event) -> None:
+        if isinstance(event, Notice) and "is being saved again" in event.text:
+            loops.append(asyncio.get_running_loop())
+
+    kept, agent = sessions(heard=heard)
+    await kept.begin()
+    say(agent, "one")
+    assert kept.path
+    with full_disk(kept.path, free=0):
+        say(agent, "two")
+
+    await kept.export("md")
 
     assert loops == [asyncio.get_running_loop()]
 

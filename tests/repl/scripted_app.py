@@ -196,7 +196,7 @@ class Sessions:
     def rename(self, name: str) -> None:
         self.name = name
 
-    def export(self, to: str, name: str = "") -> Path:
+    async def export(self, to: str, name: str = "") -> Path:
         path = Path(name or f"{self.id}.{to}")
         path.write_text("exported")
         return path

@@ -254,7 +254,7 @@ async def _export(context: Context, to: str) -> None:
     match format_name:
         case "md" | "html" | "json":
             name = to if stem else ""
-            path = await asyncio.to_thread(context.app.sessions.export, format_name, name)
+            path = await context.app.sessions.export(format_name, name)
             context.writer.aside(f"exported without secrets: {path}")
         case _:
             raise UsageError(f"/export writes md, html or json, not {one_line(to)}")
