@@ -15,6 +15,7 @@ from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import AgentBusy, SessionError, SessionNotFound, UsageError
 from agent_cli.contracts.events import Event, EventSink, Notice, SessionOpened
 from agent_cli.contracts.timeline import Prompt, ToolOutput
+from agent_cli.contracts.wording import SESSIONS_OFF
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.session_store import Session, SessionStore
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
     from agent_cli.session_store.export import Format
 
 _FOUND_MAX: Final = 50
-_OFF: Final = (
-    "sessions are off, and this needs one: remove --no-session, or set session.enabled = true"
-)
 
 _Opened: TypeAlias = tuple[Session, Conversation]
 _Drop: TypeAlias = Callable[[Session], None]
@@ -95,7 +93,7 @@ class Sessions:
         latest = arguments.continue_session or arguments.resume == CHOOSE_SESSION
         if not self._enabled:
             if latest or arguments.resume or arguments.fork is not None or arguments.name:
-                raise UsageError(_OFF)
+                raise UsageError(SESSIONS_OFF)
             return
         if arguments.fork is not None:
             id, at = self._branch_point(arguments.fork)
@@ -189,7 +187,7 @@ class Sessions:
                 as it would be written to; the current one stays open.
         """
         if not self._enabled:
-            raise SessionError(_OFF)
+            raise SessionError(SESSIONS_OFF)
         if await self._resumed_other(id):
             return
         found = self._store.find(id)
@@ -281,7 +279,7 @@ class Sessions:
 
     def _current(self) -> Session:
         if self._session is None:
-            raise SessionError("this conversation is not kept: sessions are switched off")
+            raise SessionError(SESSIONS_OFF)
         return self._session
 
     def _kept(self) -> Session:

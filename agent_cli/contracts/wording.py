@@ -15,6 +15,10 @@ MOVED: Final = "Not run: it would touch other files now than when it was checked
 
 WAITS_FOR_LIMIT: Final = "waiting for the cost limit (other calls hold it)"
 """The activity of an agent whose next model call the running calls leave too little for."""
+SESSIONS_OFF: Final = (
+    "sessions are off, and this needs one: remove --no-session, or set session.enabled = true"
+)
+"""Why an option or a command is refused that works on a session."""
 UNANSWERED_QUESTION: Final = "It has no answer yet."
 """The `reason` of a pending call that is itself a question to the person."""
 

@@ -443,7 +443,7 @@ async def test_no_session_option_records_nothing() -> None:
     prompt = say(agent, "one")
 
     assert not sessions_dir().exists()
-    with pytest.raises(SessionError, match="sessions are switched off"):
+    with pytest.raises(SessionError, match="sessions are off, and this needs one"):
         kept.rewind(prompt)
     for words in (("-c",), ("--resume",), ("--resume", "1"), ("--fork", ""), ("--name", "a")):
         unwanted, _ = sessions("--no-session", *words)

@@ -142,7 +142,7 @@ class Sessions:
     """Three sessions in memory; the last one waits for a decision."""
 
     def __init__(self, agent: Agent) -> None:
-        self.id = "s-1"
+        self.id: str | None = "s-1"
         self.path = None
         self.workspace = "/here"
         self.is_behind = False

@@ -138,6 +138,7 @@ class Command:
         source: Where it is defined; "" for a built-in command.
         more: Further lines of `/help NAME`.
         leaves_the_session: Whether another session may be open afterwards.
+        needs_session: Whether it is refused at once, and not below a list, if sessions are off.
     """
 
     name: str
@@ -153,6 +154,7 @@ class Command:
     source: str = ""
     more: str = ""
     leaves_the_session: bool = False
+    needs_session: bool = False
 
     @property
     def usage(self) -> str:

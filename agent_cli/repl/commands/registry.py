@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.prompt_commands import PromptCommand, without_scope
-from agent_cli.contracts.wording import one_line
+from agent_cli.contracts.wording import SESSIONS_OFF, one_line
 from agent_cli.repl.commands import Command, Context, OutgoingPrompt, show
 from agent_cli.repl.commands.background import GOAL_COMMAND
 from agent_cli.repl.commands.files import FILE_COMMANDS, REVIEW_COMMAND
@@ -112,9 +112,11 @@ async def run_command(line: str, context: Context) -> None:
     """Run *line*, which begins with a slash.
 
     Raises:
-        UsageError: There is no such command, or it takes no argument.
+        UsageError: There is no such command, it takes no argument, or it needs a session.
     """
     command, argument = find_command(line, context.app)
+    if command.needs_session and context.app.sessions.id is None:
+        raise UsageError(SESSIONS_OFF)
     pending = command.run(context, argument)
     if inspect.isawaitable(pending):
         await pending

@@ -3,7 +3,7 @@
 import asyncio
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from agent_cli.contracts.errors import UsageError
@@ -37,8 +37,7 @@ def _clear(context: Context, _argument: str) -> None:
 async def _resume(context: Context, requested: str) -> None:
     """Resume the session with this id, prefix of an id, or number in the list."""
     is_number = requested.isdecimal() and int(requested) <= LISTED_MAX
-    is_off = context.app.sessions.id is None  # which is said at once, and not below a list
-    if is_off or (requested and not is_number):
+    if requested and not is_number:
         await _go_on_with(context, requested)
         return
     sessions = await asyncio.to_thread(_others, context.app.sessions)
@@ -54,7 +53,10 @@ async def _resume(context: Context, requested: str) -> None:
 
 
 async def _search(context: Context, typed: str) -> None:
-    """Search the sessions and continue one of the matches; during a run, only list them."""
+    """Search the sessions and continue one of the matches.
+
+    During a run, or where sessions are off, only list them.
+    """
     try:
         words = shlex.split(typed)
     except ValueError:  # an apostrophe, not a quote
@@ -66,7 +68,7 @@ async def _search(context: Context, typed: str) -> None:
         context.writer.aside("no session has an entry with all of that", "dim")
         return
     rows = [_found(each, context.app.sessions) for each in found]
-    if not context.may_wait:
+    if not context.may_wait or context.app.sessions.id is None:
         context.writer.aside("\n".join(rows[:LISTED_MAX]))
         return
     index = await pick(context, rows, "which session do you want to resume?")
@@ -76,13 +78,9 @@ async def _search(context: Context, typed: str) -> None:
 
 def _found(match: SessionMatch, sessions: SessionsPort) -> str:
     session = match.session
-    parts = [
-        f"{match.who}: {one_line(match.excerpt, _TITLE_CHARS_MAX)}",
-        *_place(session, sessions),
-        ago(time.time() - session.updated_at_ms / 1000),
-        session.id,
-    ]
-    return " · ".join(parts)
+    said = f"{match.who}: {one_line(match.excerpt, _TITLE_CHARS_MAX)}"
+    age = ago(time.time() - session.updated_at_ms / 1000)
+    return " · ".join([said, *_place(session, sessions), age, session.id])
 
 
 def _others(sessions: SessionsPort) -> list[SessionInfo]:
@@ -235,13 +233,10 @@ def _pin(context: Context, text: str) -> None:
 def _unpin(context: Context, number: str) -> None:
     held = pins(context.app.agent.conversation.prompts)
     if not number.isdecimal():
-        raise UsageError(f"/unpin takes one of the numbers that /pin lists: {_listed(held)}")
+        listed = ", ".join(map(str, held)) or "nothing is pinned"
+        raise UsageError(f"/unpin takes one of the numbers that /pin lists: {listed}")
     text = unpin(context.app.agent.conversation, int(number))
     context.writer.aside(f"no longer pinned: {one_line(reveal(text))}", "dim")
-
-
-def _listed(held: Mapping[int, str]) -> str:
-    return ", ".join(map(str, held)) or "nothing is pinned"
 
 
 def _uncompact(context: Context, _argument: str) -> None:
@@ -276,6 +271,7 @@ SESSION_COMMANDS: Final = (
         during_a_run=False,
         choices=lambda app: {each.id: _about(each, app.sessions) for each in _others(app.sessions)},
         leaves_the_session=True,
+        needs_session=True,
     ),
     Command(
         "search",
@@ -297,6 +293,7 @@ SESSION_COMMANDS: Final = (
             **{each.id: describe_branch_point(each) for each in _branch_points(app)},
         },
         leaves_the_session=True,
+        needs_session=True,
         more="/fork copies everything; /fork list lets you choose the last entry of the copy.",
     ),
     Command(
@@ -304,6 +301,7 @@ SESSION_COMMANDS: Final = (
         "name this session, for /resume and agent-cli -r",
         _rename,
         "NAME",
+        needs_session=True,
     ),
     Command(
         "rewind",
@@ -311,6 +309,7 @@ SESSION_COMMANDS: Final = (
         _rewind,
         "[number]",
         during_a_run=False,
+        needs_session=True,
         more="With a number, 1 being the last prompt, only the conversation goes back.",
     ),
     Command(
@@ -360,6 +359,7 @@ SESSION_COMMANDS: Final = (
         _export,
         "[md|html|json or FILE]",
         during_a_run=False,
+        needs_session=True,
         choices=lambda _app: dict.fromkeys(("md", "html", "json"), ""),
         more="Markdown by default; a file's name tells its format. Secrets are left out.",
     ),

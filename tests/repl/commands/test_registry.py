@@ -9,6 +9,7 @@ import pytest
 from agent_cli.contracts.file_changes import PlannedUndo, TakenBack
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.timeline import NO_USAGE, Usage
+from agent_cli.contracts.wording import SESSIONS_OFF
 from agent_cli.repl.commands.information import UsageView, describe_usage, window_bars
 from agent_cli.repl.commands.registry import COMMANDS, commands_of, find_command, grouped, overview
 from agent_cli.terminal.views import drawn_text
@@ -473,6 +474,29 @@ def test_rename_promises_no_resume_of_a_session_that_is_not_saved() -> None:
 
     assert app.sessions.name == "login bug"
     assert shown == ["this session is not saved; the name is kept once it can be"]
+
+
+@each_row("command", ["/resume", "/fork list", "/rename a", "/rewind", "/export"])
+def test_command_that_needs_a_session_is_refused_before_it_asks_or_does_anything(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`/rewind` took the files back, and only then said that the conversation stays."""
+    monkeypatch.setenv("FILES", "1")
+    app = Application()
+    app.sessions.id = None
+
+    _, shown = converse("one", command, answers=("1", "1"), app=app)
+
+    assert shown == [SESSIONS_OFF]
+
+
+def test_search_lists_only_what_cannot_be_resumed_without_sessions() -> None:
+    app = Application()
+    app.sessions.id = None
+
+    _, shown = converse("/search old", answers=("1",), app=app)
+
+    assert [line.split(" · ")[0] for line in shown] == ["you: An old one", "you: Touch"]
 
 
 def test_rewind_counts_from_the_last_prompt() -> None:
