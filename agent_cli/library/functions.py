@@ -2,14 +2,14 @@
 
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias, get_origin, get_type_hints, overload
+from typing import Any, TypeAlias, get_origin, get_type_hints, is_typeddict, overload
 
 from pydantic import BaseModel, ConfigDict, create_model
 from pydantic.errors import PydanticUserError
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError
-from agent_cli.contracts.options import Function, is_async, require
+from agent_cli.contracts.options import is_async
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 
 # Any parameters: the model's input is validated against the signature before each call.
@@ -51,7 +51,9 @@ def tool(
     """
 
     def made(decorated: ToolFunction) -> Tool:
-        require(decorated, Function, what="what tool() makes a tool of")
+        if not inspect.isroutine(decorated):
+            kind = type(decorated).__name__
+            raise AgentCliError(f"what tool() makes a tool of must be a function, not {kind}")
         return _tool_of(decorated, name or decorated.__name__, changes=changes, timeout_s=timeout_s)
 
     return made if function is None else made(function)
@@ -90,7 +92,7 @@ def _parameters(function: ToolFunction, name: str) -> tuple[dict[str, type], typ
         hints = get_type_hints(function, include_extras=True)
     except NameError as error:
         raise AgentCliError(
-            f"tool {name}: a parameter's type is not known here: {error}"
+            f"tool {name}: a type in its signature is not known here: {error}"
         ) from error
     if _is_no_result(returned := hints.get("return", str)):
         raise AgentCliError(
@@ -118,6 +120,8 @@ def _parameters(function: ToolFunction, name: str) -> tuple[dict[str, type], typ
 
 def _is_no_result(hint: object) -> bool:
     """Return whether *hint* is a class, as `int` or `None`, of which no object is a result."""
+    if is_typeddict(hint) or get_origin(hint) in (list, dict, tuple, set):
+        return True
     is_other = get_origin(hint) is not None or hint == Any or getattr(hint, "_is_protocol", False)
     if is_other or not isinstance(hint, type):
         return False

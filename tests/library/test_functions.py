@@ -1,6 +1,8 @@
 """Tools made of functions."""
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated, Any, TypedDict
 
 import pytest
 from pydantic import Field
@@ -72,6 +74,12 @@ def test_tool_that_only_reads_says_so() -> None:
     assert tool(pay).changes
 
 
+class Movement(TypedDict):
+    """A dictionary, whose class answers no `issubclass`."""
+
+    x: int
+
+
 def test_function_that_is_no_tool_is_refused_in_one_sentence() -> None:
     """When it is decorated, not when the model first calls it."""
 
@@ -98,8 +106,22 @@ def test_function_that_is_no_tool_is_refused_in_one_sentence() -> None:
         """Say x."""
         return x
 
+    async def listed(x: int) -> list[str]:
+        """Say x."""
+        return [str(x)]
+
+    async def typed(x: int) -> Movement:
+        """Say x."""
+        return {"x": x}
+
     async def nothing(x: int) -> None:
         """Say nothing."""
+
+    async def unknown(x: int) -> str:
+        """Say x."""
+        return str(x)
+
+    unknown.__annotations__["return"] = "Elsewhere"
 
     for function, sentence in (
         ("lookup", "must be a function, not str"),
@@ -110,6 +132,10 @@ def test_function_that_is_no_tool_is_refused_in_one_sentence() -> None:
         (plain, "must be an async def"),
         (number, "must return str or ToolResult, not int"),
         (nothing, "must return str or ToolResult, not NoneType"),
+        (listed, "must return str or ToolResult, not list"),
+        (typed, "must return str or ToolResult, not Movement"),
+        (unknown, "a type in its signature is not known here: name 'Elsewhere'"),
+        (partial(pay, amount=1), "must be a function, not partial"),
     ):
         with pytest.raises(AgentCliError, match=sentence):
             tool(function)  # type: ignore[arg-type]  # that is the point
@@ -125,6 +151,15 @@ def test_return_types_that_may_hold_a_result_are_no_reason_to_refuse() -> None:
         """Say x."""
         return str(x)
 
-    for kind in (Text, str | None, ToolResult | str, Any, object, Annotated[str, "short"], "str"):
+    for kind in (
+        Text,
+        str | None,
+        ToolResult | str,
+        Any,
+        object,
+        Sequence[str],
+        Annotated[str, "short"],
+        "str",
+    ):
         fixed.__annotations__["return"] = kind
         assert tool(fixed).name == "fixed"
