@@ -175,6 +175,7 @@ class Pursuit:
             return self._go_on(progress, wait) if self._one_shot else ()
         claims = self._last_words()
         if blocked := claims.get("BLOCKED"):
+            progress = replace(progress, rounds=progress.rounds + 1)
             self._give_up(progress, "blocked", f"the model says what blocks it: {blocked}")
         if not progress.goal.check:
             if evidence := claims.get("DONE"):

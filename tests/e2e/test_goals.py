@@ -233,6 +233,13 @@ def test_goal_command_counts_the_round_that_met_the_goal() -> None:
     assert "goal (met): x\ncheck: true\n1 of 10 rounds" in run.stderr
 
 
+def test_goal_command_counts_the_round_in_which_the_model_was_blocked() -> None:
+    with serve_in_thread(reply("BLOCKED: no key")) as api:
+        run = agent_cli(api=api, script="/goal x\n/goal\n")
+
+    assert "what blocks it: no key): x\n1 of 10 rounds" in run.stderr
+
+
 def test_goal_that_cannot_be_understood_is_refused_in_one_sentence() -> None:
     script = "/goal --rounds many x\n/goal --sometimes x\n/goal --check 'make'\n/goal\n/goal stop\n"
     with serve_in_thread() as api:
