@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import fcntl
 import os
 import resource
 import signal
@@ -24,6 +25,7 @@ from agent_cli.contracts.events import (
 )
 from agent_cli.contracts.file_changes import is_own_run, prompt_of_run
 from agent_cli.contracts.tooling import ToolResult
+from agent_cli.system.keeper import LOCK
 from agent_cli.system.launching import Watched
 from agent_cli_tools import Workspace, builtin_tools
 from agent_cli_tools.snapshots import Snapshots, contents
@@ -115,6 +117,22 @@ def test_name_that_is_not_utf8_does_not_keep_later_changes_out_of_the_record(
     restarted = Journal(tmp_path)
     restarted.read()
     assert restarted.run("run").changes == changes
+
+
+def test_log_of_a_command_that_runs_during_an_undo_is_in_the_further_run_alone(
+    tmp_path: Path,
+) -> None:
+    """Else what it changes would count twice: what the undo left of the run has its logs, too."""
+    journal = Journal(tmp_path)
+    folder = journal.new_log("run", "server")
+    with (folder / LOCK).open("w") as running:
+        fcntl.flock(running, fcntl.LOCK_EX)
+        journal.mark_taken_back("run", [str(tmp_path / "changed")])
+
+    restarted = Journal(tmp_path)
+    restarted.read()
+    for each in (journal, restarted):
+        assert [[*run.logs.values()] for run in each.runs] == [[], [], ["server"]]
 
 
 async def test_undo_that_could_not_be_recorded_is_recorded_later(session: Session) -> None:

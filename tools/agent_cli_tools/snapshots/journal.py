@@ -73,6 +73,7 @@ class Journal:
         # of a run and report it as complete.
         self._unsaved: list[_Line] = []
         self._runs: dict[str, RunChanges] = {}
+        self._named_logs: set[str] = set()
         self.paths: dict[Path, None] = {}
         self._logs: dict[str, CommandLog] = {}
         self._worktrees: dict[Path, None] = {}
@@ -106,7 +107,7 @@ class Journal:
             return
         found = [*_lines(self._path)]
         self._is_read = True
-        self._runs, self.paths = {}, {}
+        self._runs, self._named_logs, self.paths = {}, set(), {}
         for line in (*found, *self._unsaved):
             self._apply(line)
 
@@ -282,8 +283,10 @@ class Journal:
             run.changes.append(line.change)
             self.paths.setdefault(line.change.path)
         if line.log:
-            for each in self._runs.values():
-                each.logs.pop(line.log, None)
+            if line.log in self._named_logs:
+                for each in self._runs.values():
+                    each.logs.pop(line.log, None)
+            self._named_logs.add(line.log)
             run.logs[line.log] = line.ran
             if line.by_hook:
                 run.hook_logs.add(line.log)
