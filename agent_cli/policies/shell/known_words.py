@@ -33,7 +33,7 @@ MAY_RUN_ELSEWHERE = late_pattern(r"[;\n(`!]|\|\||(?<![&<>])&(?![&>])")
 # A script that enters a folder first, or ends: all of it runs there if it changes to no other.
 _ENTERS_OR_ENDS = late_pattern(
     r"\s*(?:cd\s+(?P<quote>[\"']?)[\w./@+-]+(?P=quote)\s*\|\|\s*exit(?:\s+\d+)?\s*[;\n]"
-    r"|set\s+-(?:[ux]*e[ux]*(?:o\s+pipefail)?)\s*[;\n]\s*cd\s+[\w./@+-]+\s*(?:&&|[;\n]))"
+    r"|set\s+-(?:[ux]*e[ux]*(?:o\s+pipefail)?)\s*[;\n]\s*cd\s+[\w./@+-]+\s*(?:(?P<joined>&&)|[;\n]))"
     r"(?P<rest>.*)",
     re.DOTALL | re.ASCII,
 )
@@ -130,8 +130,11 @@ def with_known_words(script: str, *, own_temporary: bool) -> Sequence[str]:
 def _runs_in_order(script: str) -> bool:
     """Return whether each command of *script* surely runs in the folder of the `cd` before it."""
     entered = _ENTERS_OR_ENDS.fullmatch(script)
-    if entered and not _CHANGES_AGAIN.search(entered["rest"]):
-        return not _MOVES_UNSEEN.search(entered["rest"])
+    if entered and not _CHANGES_AGAIN.search(rest := entered["rest"]):
+        # Before `&&`, `cd` may fail despite `set -e`: what is not joined to it then runs here.
+        apart = MAY_RUN_ELSEWHERE.search(rest) if entered["joined"] else None
+        is_apart = apart is not None and "*" in rest[apart.start() :]
+        return not (is_apart or _MOVES_UNSEEN.search(rest))
     return not (MAY_RUN_ELSEWHERE.search(script) or _MOVES_UNSEEN.search(script))
 
 

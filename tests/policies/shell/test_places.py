@@ -228,6 +228,9 @@ def test_folder_that_is_surely_entered_is_known_as_by_and(script: str) -> None:
             "exit() { :; }; cd a || exit; rm -rf *",
             "cd a || return; rm -rf *",
         ),
+        # bash goes on where `cd` is not the last one of those joined by `&&`.
+        *("set -e; cd a && ls; rm -rf *", "set -e\ncd a && make || true\nrm -rf *"),
+        *("set -e; cd a &&\nls\nrm -rf ./*", "set -e; cd a && ls & rm -rf *"),
         *("set -e; cd a || true; rm -rf *", "set +e; cd a; rm -rf *", "set -e; (cd a); rm -rf *"),
         *(
             "! cd a || exit; rm -rf *",
