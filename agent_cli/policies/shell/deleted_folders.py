@@ -23,6 +23,7 @@ from agent_cli.system.loading import late_pattern
 from agent_cli.system.paths import real_path
 
 FINDS: Final = frozenset({"find", "gfind"})
+REMOVES_NAMED: Final = frozenset({"rm", "unlink"})
 REMOVES_TREES: Final = frozenset({"rimraf", "del-cli", "srm"})
 """`rm -rf` under another name."""
 RUN_FOR_EACH: Final = frozenset({"xargs", "gxargs", "parallel"})
@@ -108,6 +109,14 @@ def is_foreign_file(target: str, root: PurePath, *, is_here: bool) -> bool:
 def is_cache(target: str) -> bool:
     """Return whether *target* is in a cache, or is the whole one of a program of the machine."""
     return _CACHE.fullmatch(os.path.normpath(target)) is not None
+
+
+def without_caches(command: tuple[str, Reading]) -> tuple[str, Reading]:
+    """Return *command*, a program and its arguments, without the caches that it deletes."""
+    name, words = command
+    if name not in REMOVES_NAMED and name not in REMOVES_TREES:
+        return command
+    return name, tuple(each for each in words if not (each and is_cache(each)))
 
 
 def brings_paths(readings: Sequence[Reading]) -> bool:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from agent_cli.policies.shell.data_losses import lost_by_request
 from agent_cli.policies.shell.deleted_folders import (
     FINDS,
+    REMOVES_NAMED,
     REMOVES_TREES,
     RUN_FOR_EACH,
     entered,
@@ -21,6 +22,7 @@ from agent_cli.policies.shell.deleted_folders import (
     is_vital,
     leads_out,
     lost_rights,
+    without_caches,
 )
 from agent_cli.policies.shell.foreign_code import lists_and_deletes
 from agent_cli.policies.shell.git_losses import (
@@ -74,7 +76,7 @@ _EMPTIES_CRONTAB = late_pattern(
     r"(?:^|[\s;&|({])(?::|true|(?:echo(?:\s+-n)?|printf)(?:\s+(?:''|\"\"))?|cat\s+/dev/null)\s*\|"
     r"\s*(?:sudo\s+)?crontab\b(?!\s+-[le])|\bcrontab\b[^;&|\n<]*<(?:<<\s*(?:''|\"\")|\s*/dev/null)"
 )
-_REMOVES_NAMED = frozenset({"rm", "unlink"})
+_FILLS = frozenset({"mv", "ln", "mount", "rsync"})  # with what may be nowhere else
 _RIGHTS = frozenset({"chmod", "chown", "chgrp", "chattr", "setfacl"})
 _COPIES = frozenset({"cp", "mv", "tee", "install"})
 _SEARCHES_MAX = 20  # each is read with all words behind it
@@ -128,11 +130,13 @@ def destructions(readings: Iterable[Reading], root: PurePath, script: str = "") 
         chosen |= listed_removals(seen, root) if is_fed else {}
         seen = [chosen.get(each, each) for each in seen]
         commands = [*dict.fromkeys(_named(seen))]
+    # A workspace that lies in a cache is none, nor is what may have been moved to one.
+    is_kept = is_cache(str(root)) or any(name in _FILLS for name, _ in commands)
     found = [
         _removal(name, words, root, moved=moved, by_link=by_link, folder=folder)
-        if name in _REMOVES_NAMED or name in REMOVES_TREES
+        if name in REMOVES_NAMED or name in REMOVES_TREES
         else _destruction(name, words, root, moved=moved, by_link=by_link or bool(folder))
-        for name, words in commands
+        for name, words in (commands if is_kept else map(without_caches, commands))
     ]
     reads = any(name == "read" for name, _ in commands)
     removes_list = any(
@@ -215,7 +219,7 @@ def _finds_some(words: Reading) -> bool:
 
 # Cached: a decision asks for those of the same script twice.
 @lru_cache(maxsize=8)
-def written_losses(script: str) -> Sequence[str]:
+def written_losses(script: str, root: PurePath) -> Sequence[str]:
     """Describe what *script* loses, as written: what a device holds, or every file of a folder."""
     if _WRITES_DEVICE.search(script):
         return ("writes to a device",)
@@ -237,7 +241,7 @@ def written_losses(script: str) -> Sequence[str]:
         *(
             f"rm {each} deletes every file of a folder"
             for each in targets
-            if EVERY_NAME.fullmatch(each) and not is_cache(each)
+            if EVERY_NAME.fullmatch(each) and (is_cache(str(root)) or not is_cache(each))
         ),
         *(FOREIGN_FILE for each in targets if _AT_HOME.fullmatch(each.strip('"'))),
     ]
@@ -312,7 +316,7 @@ def _removal(
         for option in options
     )
     before = (word for word in arguments[:end] if word is None or not word.startswith("-"))
-    named = [each for each in (*before, *arguments[end + 1 :]) if not (each and is_cache(each))]
+    named = (*before, *arguments[end + 1 :])
     if recursive and any(
         each is None
         or by_link

@@ -19,6 +19,7 @@ from agent_cli.policies.shell.data_losses import DELETES_DATA, deletes_data
 from agent_cli.policies.shell.deleted_folders import (
     FINDS,
     brings_paths,
+    is_cache,
     with_whole_paths,
     without_others,
 )
@@ -131,7 +132,9 @@ def losses_of(script: str, seen: Sequence[Reading], reach: Reach) -> list[str]:
     reach = replace(reach, has_own_temporary=is_own)
     if not (found := _losses_in_folders(script, seen, reach)):
         return found
-    known = with_known_words(script, own_temporary=is_own)
+    # In a workspace that lies in a cache, a pattern of what is there may be one of all its files.
+    is_in_cache = is_cache(str(reach.root))
+    known = () if is_in_cache else with_known_words(script, own_temporary=is_own)
     each_loss = (_losses_in_folders(each, [*readings(each)], reach) for each in known)
     return [*dict.fromkeys(chain.from_iterable(each_loss))] if known else found
 
@@ -199,7 +202,7 @@ def _losses(
     """Return what *script* loses; *run* are the commands that it may run, if not all of them."""
     fed = _fed(script) if run is None else ()
     commands = [*seen, *fed] if run is None else run
-    found = destructions(commands, root, script) or [*written_losses(script)]
+    found = destructions(commands, root, script) or [*written_losses(script, root)]
     # What stands in the script itself may delete what the others have moved.
     if not found and fed:
         found = lost_history((*fed, *seen), root, script)

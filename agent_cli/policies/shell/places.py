@@ -1,10 +1,10 @@
 """Know where the commands of a script run, for what cannot be taken back when they delete.
 
 In a folder that the script enters, a relative path is another one. In a container or on another
-machine, no path is one of this machine: there, a file that a command names is left to the rules,
-and so is a folder of a kind that is made again, or one of a new container without a folder of this
-machine. All else is judged as here: a tree of which nothing is known, a pattern of all names, a
-variable.
+machine, a path is taken for one of this machine only if there is one here, too: a container may
+share the home. Else, a file that a command names there is left to the rules, and so is a folder of
+a kind that is made again, or one of a new container without a folder of this machine. All else is
+judged as here: a tree of which nothing is known, a pattern of all names, a variable.
 """
 
 import os.path
@@ -16,7 +16,13 @@ from pathlib import PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from agent_cli.policies.shell.deleted_folders import FINDS, is_cache, is_foreign_file, is_history
+from agent_cli.policies.shell.deleted_folders import (
+    FINDS,
+    REMOVES_NAMED,
+    is_cache,
+    is_foreign_file,
+    is_history,
+)
 from agent_cli.policies.shell.readings import Reading
 from agent_cli.policies.shell.searches import EVERY_NAME, is_narrow, split_search, starts_remover
 from agent_cli.policies.shell.starters import base_name, is_shell, options_end
@@ -43,6 +49,7 @@ _SET_OF_RUN: Final = (
     rf"-[phlcm]\0{_WORD}|--(?:publish|network|net|hostname|label|platform|pull|memory|cpus|tmpfs"
     rf"|add-host|security-opt|cap-add|cap-drop|shm-size|ulimit|gpus)[=\0]{_WORD}"
 )
+_FLAGS_OF_RUN: Final = rf"(?:{_FLAG}|{_SET}|{_SET_OF_RUN})"
 _DOCKER: Final = rf"(?:docker|podman|nerdctl)\0(?>(?:(?:-[Hc]|--(?:context|host))[=\0]{_WORD})*)"
 _COMPOSE: Final = (
     rf"(?:{_DOCKER}compose|docker-compose|podman-compose)\0"
@@ -52,6 +59,11 @@ _SSH_OPTIONS: Final = (
     r"(?>(?:-[46AaCfGgKkMNnqsTtVvXxYy]+\0"
     rf"|-[46AaCfgKkMNnqsTtVvXxYy]*[BbcDEeFIiJLlmOopQRSWw]\0?{_WORD})*)"
 )
+# Also as a number, and as an address of IPv6.
+_THIS_HOST: Final = (
+    r"(?i:(?:ssh://)?(?:[^\0]*@)?(?:localhost|ip6-lo|127\.|0(?![\w-])|0x|017|2130706433"
+    r"|\[?[0:]*:(?:ffff:)?(?:127\.|7f|1(?!\w))))"
+)
 _NAME: Final = r"[^-\0][^\0]*\0"
 _WAYS: Final[Mapping[Place, re.Pattern[str]]] = MappingProxyType(
     {
@@ -60,15 +72,19 @@ _WAYS: Final[Mapping[Place, re.Pattern[str]]] = MappingProxyType(
             rf"|(?:kubectl|oc)\0(?>(?:(?!--\0|exec\0){_WORD})*)exec\0(?>(?:(?!--\0){_WORD})*)--\0)"
         ),
         "new container": late_pattern(
-            rf"{_STARTED}{_DOCKER}(?:container\0)?run\0(?>(?:{_FLAG}|{_SET}|{_SET_OF_RUN})*){_NAME}"
+            rf"{_STARTED}{_DOCKER}(?:container\0)?run\0"
+            rf"(?>(?:(?!--privileged){_FLAGS_OF_RUN})*){_NAME}"
         ),
         # They hand a shell there their words, with blanks between.
         "machine": late_pattern(
             rf"{_STARTED}(?:ssh\0{_SSH_OPTIONS}"
-            rf"(?!(?:[^\0@]*@)?(?:localhost|127\.|\[?::1)){_NAME}{_SSH_OPTIONS}"
+            rf"(?!{_THIS_HOST}){_NAME}{_SSH_OPTIONS}"
             rf"|adb\0(?>(?:-[de]\0|-[sHPt]\0{_WORD})*)(?:shell|exec-out)\0)"
         ),
     }
+)
+_SSH_SHELL: Final = late_pattern(
+    rf"{_STARTED}ssh\0{_SSH_OPTIONS}(?=(?P<here>{_THIS_HOST})?){_NAME}{_SSH_OPTIONS}"
 )
 _LEADS_AWAY: Final = late_pattern(r"docker|podman|nerdctl|kubectl|\b(?:oc|ssh|adb)\s")
 MAY_BE_OTHERS: Final = late_pattern(
@@ -83,12 +99,12 @@ _ENTERS_FIRST: Final = late_pattern(
     r"\s*cd\s+([\"']?)(?P<folder>/[\w./@+-]*)\1\s*(?:&&|;|\n).*", re.DOTALL
 )
 _MOVES: Final = late_pattern(r"\b(?:cd|pushd|popd|chdir|chroot|env)\b")
-_REMOVERS: Final = frozenset({"rm", "unlink"})
 _RECURSES: Final = late_pattern(r"-[a-zA-Z]*[rR][a-zA-Z]*|--r.*")
 # What the machine needs to start and to be reached.
 _OF_THE_SYSTEM: Final = late_pattern(
     r"/(?:etc|boot|usr|s?bin|lib\w*|dev|proc|sys|system)/.*|(?:.*/)?\.ssh/.*"
 )
+_OF_PROGRAMS: Final = late_pattern(r"/(?:etc|usr|s?bin|lib\w*|dev|proc|sys|run|tmp|var)/.*")
 _GENERATED: Final = late_pattern(
     r"(?!/home/[^/]*(?:/\*)?$)(?:/[^/]+/|(?!/))(?:.*/)?(?:(?:node_modules|__pycache__|\.?cache"
     r"|\.(?:npm|next|nuxt|turbo|vite|(?:pytest|mypy|ruff)_cache)|dist|build|target|tmp|coverage)"
@@ -141,7 +157,7 @@ def _removed(
             known[name] = likely_word(value) or "$"
         elif node.type == "command":
             texts = [*chain.from_iterable(_texts_of(word, known) for word in _words(node))]
-            line = "".join(f"{_UNKNOWN if each is None else each}\0" for each in texts)
+            line = _line(texts)
             begin = _ONLY_STARTS.match(line)
             at = line.count("\0", 0, begin.end()) if begin else 0
             name, behind = base_name((texts[at:] or [""])[0] or ""), texts[at + 1 :]
@@ -167,7 +183,12 @@ def _texts_of(word: "Node", values: Mapping[str, str]) -> Sequence[str | None]:
 
 
 def _within(folder: str, path: str) -> str:
-    return os.path.normpath(f"{folder}/{path}")
+    return _normal(f"{folder}/{path}")
+
+
+def _normal(path: str) -> str:
+    """Return *path* without `..` and doubled slashes, of which `normpath` leaves two in front."""
+    return re.sub("^//", "/", os.path.normpath(path))
 
 
 def _entered(folder: str | None, words: Sequence[str | None]) -> str | None:
@@ -199,7 +220,7 @@ def removals_elsewhere(command: "Node") -> Sequence[tuple["Node", str]]:
         return ()
     words = _words(command)
     texts = [*map(_text, words)]
-    if (way := _way(texts)) is None:
+    if (way := _way(texts, words)) is None:
         return ()
     place, at = way
     words, texts = words[at:], texts[at:]
@@ -215,10 +236,12 @@ def removals_elsewhere(command: "Node") -> Sequence[tuple["Node", str]]:
     return [(word, shlex.quote(new) if new else "") for word, old, new in changed if new != old]
 
 
-def runs_input_elsewhere(words: Reading) -> bool:
-    """Return whether *words* are an `ssh` without a command: a shell there runs what it reads."""
-    way = _way(words) if words and base_name(words[0] or "") == "ssh" else None
-    return way is not None and way[1] == len(words)
+def place_of_input(words: Reading) -> Literal["here", "machine"] | None:
+    """Return where *words*, an `ssh` without a command, start a shell that runs what it reads."""
+    if not words or base_name(words[0] or "") != "ssh":
+        return None
+    found = _SSH_SHELL.fullmatch(_line(words))
+    return found and ("here" if found["here"] is not None else "machine")
 
 
 def script_elsewhere(script: str) -> str:
@@ -237,12 +260,23 @@ def _text(word: "Node") -> str | None:
     return written if _PLAIN.fullmatch(written) else likely_word(written)
 
 
-def _way(texts: Sequence[str | None]) -> tuple[Place, int] | None:
-    """Return where the command of *texts* runs another one, and at which of them it begins."""
-    line = "".join(f"{_UNKNOWN if each is None else each}\0" for each in texts)
+def _line(texts: Sequence[str | None]) -> str:
+    """Return *texts* as `_WAYS` match them."""
+    return "".join(f"{_UNKNOWN if each is None else each}\0" for each in texts)
+
+
+def _way(texts: Sequence[str | None], words: Sequence["Node"] = ()) -> tuple[Place, int] | None:
+    """Return where the command of *texts* runs another one, and at which of them it begins.
+
+    A value of *words* that bash splits may share a folder with a new container.
+    """
+    line = _line(texts)
     for place, pattern in _WAYS.items():
         if found := pattern.match(line):
-            return place, line.count("\0", 0, found.end())
+            begin = line.count("\0", 0, found.end())
+            pairs = zip(texts[:begin], words, strict=False)
+            is_split = any(text is None and word.type != "string" for text, word in pairs)
+            return None if is_split and place == "new container" else (place, begin)
     return None
 
 
@@ -252,7 +286,7 @@ def _left_of(
     """Return the words *texts* of a command in *place* with `:` for what it may delete."""
     begin = 1 if texts[:1] in (["sudo"], ["doas"]) else 0
     name, behind = base_name((texts[begin:] or [""])[0] or ""), texts[begin + 1 :]
-    if name in _REMOVERS and _may_remove(behind, place, folder):
+    if name in REMOVES_NAMED and _may_remove(behind, place, folder):
         return [_DOES_NOTHING, *[""] * (len(texts) - 1)]
     if name in FINDS and place != "machine" and _may_find(behind):
         return [_DOES_NOTHING, *[""] * (len(texts) - 1)]
@@ -277,14 +311,17 @@ def _script_left(script: str, place: Place, depth: int) -> str:
     for node in descendants(tree):
         if node.type != "command" or node.start_byte < at:
             continue
-        texts = [*map(_text, _words(node))]
-        within, begin = _way(texts) or (place, 0)
+        words = _words(node)
+        texts = [*map(_text, words)]
+        within, begin = _way(texts, words) or (place, 0)
         start = "" if begin else ".." if is_moved else folder
         left = _left_of(texts[begin:], within, start, depth)
-        if left != texts[begin:] and None not in left:
+        # What stands before, among and behind the words may run commands, too.
+        between = node.children[node.children.index(words[0]) :][: len(words)] if words else []
+        if left != texts[begin:] and None not in left and between == words:
             kept = (*texts[:begin], *filter(None, left))
-            pieces += [text[at : node.start_byte], shlex.join(map(str, kept)).encode()]
-            at = node.end_byte
+            pieces += [text[at : words[0].start_byte], shlex.join(map(str, kept)).encode()]
+            at = words[-1].end_byte
     return b"".join([*pieces, text[at:]]).decode()
 
 
@@ -294,7 +331,7 @@ def _may_remove(words: Sequence[str | None], place: Place, folder: str) -> bool:
     options = [word for word in words[:end] if word and word.startswith("-")]
     named = [*(word for word in words[:end] if word not in options), *words[end + 1 :]]
     paths = [
-        os.path.normpath(f"{folder}/{each}" if folder and each[0] not in "/~" else each)
+        _normal(f"{folder}/{each}" if folder and each[0] not in "/~" else each)
         for each in named
         if each
     ]
@@ -302,11 +339,25 @@ def _may_remove(words: Sequence[str | None], place: Place, folder: str) -> bool:
         return False
     if place == "new container":
         return not any(map(_ROOT_OR_HOME.fullmatch, paths))
-    if place == "machine" and any(map(_OF_THE_SYSTEM.fullmatch, paths)):
+    if any(map(_is_here, paths)) or (
+        place == "machine" and any(map(_OF_THE_SYSTEM.fullmatch, paths))
+    ):
         return False
     if any(map(_RECURSES.fullmatch, options)):
         return all(_is_made_again(each, is_own=place == "container") for each in paths)
     return not any(map(EVERY_NAME.fullmatch, paths))
+
+
+def _is_here(path: str) -> bool:
+    """Return whether there is a file *path*, or a folder of that pattern, on this machine, too.
+
+    Of the home or another folder of a person: those of programs are at the same paths everywhere.
+    """
+    named = re.split(r"[^/]*[*?\[]", path)[0]
+    home, whole = map(os.path.expanduser, ("~", named))  # Path raises for an unknown user
+    is_in_home = f"{whole}/".startswith(f"{home}/")
+    is_of_person = is_in_home or not _OF_PROGRAMS.fullmatch(whole)
+    return whole[:1] == "/" != whole and is_of_person and os.path.lexists(whole)
 
 
 def _is_made_again(path: str, *, is_own: bool) -> bool:

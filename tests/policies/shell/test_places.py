@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from agent_cli.policies.shell import CommandRules, Reach, judge
 from tests.tables import each_row
 
@@ -104,6 +106,20 @@ def test_deleting_what_is_named_or_made_again_elsewhere_is_left_to_the_rules(scr
         *("ssh h <<'E'\nrm -rf /srv\nE", "ssh -i k u@h << E\ncd a\ngit reset --hard\nE"),
         *("echo 'rm -rf /srv' | ssh h", "ssh $H <<< 'rm -rf ~'", "timeout 5 ssh h <<E\nreboot\nE"),
         *("adb shell rm -rf /sdcard/DCIM", "ssh h 'cd /srv && cd a && rm -rf b'"),
+        # What stands before and behind the words of a command there runs, too.
+        *("ssh h 'A=$(rm -rf /srv) rm -f /srv/x'", "docker exec c sh -c 'rm /a <<< $(rm -rf /d)'"),
+        *("ssh h 'rm <<< $(rm -rf /srv) /srv/x'", "ssh h 'rm /a <<E\n$(rm -rf /srv)\nE'"),
+        *("ssh h rm -f //etc/x.conf", "ssh LOCALHOST rm /srv/x", "ssh 0 rm /srv/x"),
+        *("ssh a@b@localhost rm /srv/x", "ssh ssh://localhost rm /srv/x", "ssh ::1 rm /srv/x"),
+        *("ssh ip6-localhost rm /srv/x", "ssh 0:0:0:0:0:0:0:1 rm /x", "ssh 2130706433 rm /x"),
+        *("ssh localhost <<'E'\nrm -f /srv/x\nE", "echo 'rm -f /srv/x' | ssh u@127.0.0.1"),
+        # bash splits the value: a folder of this machine may be among the words.
+        *("O='x -v /:/h'; docker run --name $O img rm -rf /h/x", "docker run $I rm -rf /h/x"),
+        *("ssh h 'docker run -e $O img rm -rf /h/x'", "docker run img$I rm -rf /h/x"),
+        "docker run --privileged img sh -c 'mount /dev/sda1 /mnt; rm -rf /mnt/srv'",
+        # It may have been moved there, and be nowhere else.
+        *("mv ~/a ~/.cache/t && rm -rf ~/.cache/t", "ln -s ~/a ~/.cache/t; rm -rf ~/.cache/t/"),
+        "mount --bind ~/a ~/.cache/t; rm -rf ~/.cache/t",
         *("rm -rf ~/.cache", "rm -rf ~/.cache/*", "rm -rf ~/.cache/../x", "rm -rf ~/.cachex/a"),
         *("rm -rf /var/lib/apt", "rm -rf /var/lib/apt/lists/../../x", "cd ~ && rm -rf .cache"),
         *("rm -rf /var/lib/apt/lists/* /srv", "rm -rf /var/lib/apt/lists/*/../../../dpkg"),
@@ -112,6 +128,32 @@ def test_deleting_what_is_named_or_made_again_elsewhere_is_left_to_the_rules(scr
 def test_deleting_what_may_be_kept_elsewhere_asks(script: str) -> None:
     """Threat 19: data of volumes, homes and servers, and what is no container's at all."""
     assert asks(script)
+
+
+@each_row(
+    "script",
+    [
+        *("podman exec toolbox rm -f {}", "docker exec c sh -c 'rm {}'", "ssh other rm -f {}"),
+        *('ssh "$H" "rm {}"', "kubectl exec p -- rm {}"),
+    ],
+)
+def test_deleting_a_file_that_is_in_this_home_too_asks(
+    monkeypatch: pytest.MonkeyPatch, script: str
+) -> None:
+    """A container may share the home, and a name of a machine stand for this one."""
+    monkeypatch.setenv("HOME", "/var")
+
+    assert asks(script.format("/var/log"))
+    assert asks(script.format("~/log"))
+    assert not asks(script.format("/var/nothing"))
+
+
+@each_row("script", ["rm -rf {}", "rm -rf {}/.git", "rm -rf {}/*", "rm -f {}/*", "rm -rf {}/.."])
+def test_deleting_a_workspace_in_a_cache_asks(script: str) -> None:
+    """It is a person's work, wherever it lies."""
+    root = Path("/home/me/.cache/trees/one")
+    reach = Reach(root=root)
+    assert judge(script.format(root), CommandRules(), reach).verdict == "ask"
 
 
 @each_row(

@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pytest
 
@@ -89,7 +89,7 @@ def test_emptied_folder_is_asked_about_however_deep_it_is_nested(
     for _ in range(depth):
         script = f"{starts} {shlex.quote(script)}"
 
-    assert written_losses(script)
+    assert written_losses(script, PurePath("/nowhere"))
     reach = Reach(root=tmp_path.resolve(), search_path=os.environ["PATH"])
     assert judge(script, CommandRules(), reach).verdict == "ask"
 
