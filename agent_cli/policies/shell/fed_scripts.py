@@ -24,7 +24,7 @@ from agent_cli.policies.shell.foreign_code import (
     starts_code,
 )
 from agent_cli.policies.shell.known_words import with_known_words
-from agent_cli.policies.shell.places import place_of_input, script_elsewhere
+from agent_cli.policies.shell.places import place_of_input, script_read
 from agent_cli.policies.shell.readings import (
     BEYOND,
     UNSEEN,
@@ -119,8 +119,7 @@ def fed_commands(script: str, seen: Sequence[Reading]) -> Iterator[Reading]:
     if is_run_unseen:
         texts |= dict.fromkeys(inside)
     elif places := {*map(place_of_input, seen)} - {None}:
-        given = _texts(script, seen)
-        texts |= dict.fromkeys(given if "here" in places else map(script_elsewhere, given))
+        texts |= dict.fromkeys(script_read(each, places) for each in _texts(script, seen))
     run_files = [*_files_run(script, seen)]
     codes_run = (text for text, is_foreign in run_files if is_foreign)
     texts |= dict.fromkeys(chain.from_iterable(map(commands_in, codes_run)))

@@ -101,7 +101,7 @@ def with_known_words(script: str, *, own_temporary: bool) -> Sequence[str]:
             continue
         if _ON_TEST_DATABASE.fullmatch(source(node)):
             changes.append((node, [_DOES_NOTHING]))
-        elsewhere = () if may_be_others else removals_elsewhere(node)
+        elsewhere = () if may_be_others else removals_elsewhere(node, script)
         changes += [(word, [text]) for word, text in elsewhere]
         name = node.child_by_field_name("name")
         is_folder = name is not None and source(name) in _CHANGE_FOLDER

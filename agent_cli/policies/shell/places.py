@@ -10,7 +10,7 @@ judged as here: a tree of which nothing is known, a pattern of all names, a vari
 import os.path
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import PurePath
 from types import MappingProxyType
@@ -113,7 +113,11 @@ _GENERATED: Final = late_pattern(
 )
 _ROOT_OR_HOME: Final = late_pattern(r"/?\*?|\.|~.*")
 _ENTERS: Final = late_pattern(r"\b(?:cd|pushd)\b")
+_FILLS: Final = late_pattern(r"\b(?:mv|ln|mount|rsync)\s([^;&|\n]*)")
+_ANYWHERE: Final = late_pattern(r"\$|(?<![\w./])\.(?![\w/])")  # of the target of such a command
 _REMOVES: Final = late_pattern(r"\b(?:rm|unlink|shred|find)\s")
+_REMOVES_FOUND: Final = late_pattern(r"-exec(?:dir)?\0rm\0(?:-[fv]+\0)*\{\}\0(?:\\?;|\+)\0")
+_FIND_ACTS: Final = late_pattern(r"(?:^|\0)-(?:exec|ok)")
 _RUN_TEXT: Final = frozenset({"eval", "su"})
 _CHANGES_FOLDER: Final = frozenset({"cd", "pushd"})
 _UNLINKS: Final = frozenset({"rm", "unlink", "shred"})
@@ -214,8 +218,8 @@ def _relative(name: str, words: Sequence[str | None]) -> Iterator[str]:
     yield from (each for each in paths if each and each[0] not in "/~")
 
 
-def removals_elsewhere(command: "Node") -> Sequence[tuple["Node", str]]:
-    """Return words of *command*, and texts for them without what it may delete elsewhere."""
+def removals_elsewhere(command: "Node", whole: str) -> Sequence[tuple["Node", str]]:
+    """Return words of *command* in *whole*, and texts for them without what it may delete."""
     if not _LEADS_AWAY.search(source(command)):
         return ()
     words = _words(command)
@@ -225,12 +229,12 @@ def removals_elsewhere(command: "Node") -> Sequence[tuple["Node", str]]:
     place, at = way
     words, texts = words[at:], texts[at:]
     if place != "machine":
-        left = _left_of(texts, place, "", 0)
+        left = _left_of(texts, place, "", whole, 0)
     elif None in texts:
         return ()
     else:
         handed = " ".join(filter(None, texts))
-        is_changed = (kept := _script_left(handed, place, 0)) != handed
+        is_changed = (kept := _script_left(handed, place, whole, 0)) != handed
         left = [kept, *[""] * (len(texts) - 1)] if is_changed else texts
     changed = zip(words, texts, left, strict=True)
     return [(word, shlex.quote(new) if new else "") for word, old, new in changed if new != old]
@@ -244,9 +248,9 @@ def place_of_input(words: Reading) -> Literal["here", "machine"] | None:
     return found and ("here" if found["here"] is not None else "machine")
 
 
-def script_elsewhere(script: str) -> str:
-    """Return *script*, which a shell on another machine runs, without what it may delete there."""
-    return _script_left(script, "machine", 0)
+def script_read(script: str, places: Collection[str | None]) -> str:
+    """Return *script*, which shells in *places* read, without what it may delete elsewhere."""
+    return script if "here" in places else _script_left(script, "machine", script, 0)
 
 
 def _words(command: "Node") -> list["Node"]:
@@ -281,12 +285,12 @@ def _way(texts: Sequence[str | None], words: Sequence["Node"] = ()) -> tuple[Pla
 
 
 def _left_of(
-    texts: Sequence[str | None], place: Place, folder: str, depth: int
+    texts: Sequence[str | None], place: Place, folder: str, whole: str, depth: int
 ) -> Sequence[str | None]:
     """Return the words *texts* of a command in *place* with `:` for what it may delete."""
     begin = 1 if texts[:1] in (["sudo"], ["doas"]) else 0
     name, behind = base_name((texts[begin:] or [""])[0] or ""), texts[begin + 1 :]
-    if name in REMOVES_NAMED and _may_remove(behind, place, folder):
+    if name in REMOVES_NAMED and _may_remove(behind, place, folder, whole):
         return [_DOES_NOTHING, *[""] * (len(texts) - 1)]
     if name in FINDS and place != "machine" and _may_find(behind):
         return [_DOES_NOTHING, *[""] * (len(texts) - 1)]
@@ -294,13 +298,16 @@ def _left_of(
     for at in range(begin + 2, len(texts)):
         option, script = texts[at - 1], texts[at]
         if is_shell(name) and option and script and _RUNS_SCRIPT.fullmatch(option):
-            left[at] = _script_left(script, place, depth + 1)
+            left[at] = _script_left(script, place, whole, depth + 1)
             break
     return left
 
 
-def _script_left(script: str, place: Place, depth: int) -> str:
-    """Return *script*, which a shell in *place* runs, with `:` for what it may delete."""
+def _script_left(script: str, place: Place, whole: str, depth: int) -> str:
+    """Return *script*, which a shell in *place* runs, with `:` for what it may delete.
+
+    It is in *whole*, which may move something that is nowhere else to a folder that it deletes.
+    """
     tree = syntax_tree(script)
     if depth > _DEPTH_MAX or tree.has_error:
         return script
@@ -315,7 +322,7 @@ def _script_left(script: str, place: Place, depth: int) -> str:
         texts = [*map(_text, words)]
         within, begin = _way(texts, words) or (place, 0)
         start = "" if begin else ".." if is_moved else folder
-        left = _left_of(texts[begin:], within, start, depth)
+        left = _left_of(texts[begin:], within, start, whole, depth)
         # What stands before, among and behind the words may run commands, too.
         between = node.children[node.children.index(words[0]) :][: len(words)] if words else []
         if left != texts[begin:] and None not in left and between == words:
@@ -325,7 +332,7 @@ def _script_left(script: str, place: Place, depth: int) -> str:
     return b"".join([*pieces, text[at:]]).decode()
 
 
-def _may_remove(words: Sequence[str | None], place: Place, folder: str) -> bool:
+def _may_remove(words: Sequence[str | None], place: Place, folder: str, whole: str) -> bool:
     """Return whether `rm` with *words* may delete in *place*; relative paths begin in *folder*."""
     end = options_end(words)
     options = [word for word in words[:end] if word and word.startswith("-")]
@@ -344,7 +351,8 @@ def _may_remove(words: Sequence[str | None], place: Place, folder: str) -> bool:
     ):
         return False
     if any(map(_RECURSES.fullmatch, options)):
-        return all(_is_made_again(each, is_own=place == "container") for each in paths)
+        is_own = place == "container"
+        return all(_is_made_again(x, is_own=is_own) and not _is_filled(x, whole) for x in paths)
     return not any(map(EVERY_NAME.fullmatch, paths))
 
 
@@ -358,6 +366,12 @@ def _is_here(path: str) -> bool:
     is_in_home = f"{whole}/".startswith(f"{home}/")
     is_of_person = is_in_home or not _OF_PROGRAMS.fullmatch(whole)
     return whole[:1] == "/" != whole and is_of_person and os.path.lexists(whole)
+
+
+def _is_filled(folder: str, script: str) -> bool:
+    """Return whether *script* may move something to *folder*, or to what holds that."""
+    name = folder.rstrip("/*").rpartition("/")[2]
+    return any(name in it[1] or _ANYWHERE.search(it[1]) for it in _FILLS.finditer(script))
 
 
 def _is_made_again(path: str, *, is_own: bool) -> bool:
@@ -374,5 +388,6 @@ def _is_made_again(path: str, *, is_own: bool) -> bool:
 
 def _may_find(words: Sequence[str | None]) -> bool:
     """Return whether `find` with *words* deletes files of a container by their names alone."""
-    known = [word for word in words if word is not None]
-    return len(known) == len(words) and "/" not in known and is_narrow(tuple(words))
+    line = _REMOVES_FOUND.sub("", _line(words))
+    is_plain = _UNKNOWN not in line and not _FIND_ACTS.search(line)
+    return is_plain and "/" not in words and is_narrow(tuple(words))

@@ -41,6 +41,8 @@ def asks(script: str) -> bool:
         ),
         *(
             "docker exec c find /app -name '*.pyc' -delete",
+            "docker exec c find /app -name '*.pyc' -exec rm -f {} +",
+            "ssh h 'mv app.new app && rm -rf /tmp/deploy'",
             "timeout 9 docker exec c rm -f /app/x || true",
         ),
         "docker run --rm -it -e A=b img bash -c 'apt update && rm -rf /var/lib/apt/lists/* /srv/x'",
@@ -113,6 +115,19 @@ def test_deleting_what_is_named_or_made_again_elsewhere_is_left_to_the_rules(scr
         *("ssh a@b@localhost rm /srv/x", "ssh ssh://localhost rm /srv/x", "ssh ::1 rm /srv/x"),
         *("ssh ip6-localhost rm /srv/x", "ssh 0:0:0:0:0:0:0:1 rm /x", "ssh 2130706433 rm /x"),
         *("ssh localhost <<'E'\nrm -f /srv/x\nE", "echo 'rm -f /srv/x' | ssh u@127.0.0.1"),
+        # It may have been moved there, too.
+        *("ssh h 'mv /srv/a /tmp/x && rm -rf /tmp/x'", "ssh h 'mv /srv/a /tmp; rm -rf /tmp/a'"),
+        *(
+            "docker exec c mv /d /tmp/x; docker exec c rm -rf /tmp/x",
+            "adb shell 'mv $A $B; rm -r /tmp/x'",
+        ),
+        *(
+            "ssh h <<'E'\ncd /tmp/x\nmv /srv/a .\nrm -rf /tmp/x\nE",
+            "ssh h 'ln -s /srv /tmp/x; rm -r /tmp/x/'",
+        ),
+        # `find` may do more than delete the files that it finds.
+        *("docker exec c find . -name x -exec rm -rf /data \\;",),
+        "kubectl exec p -- find . -name x -exec sh -c 'crontab -r' {} \\;",
         # bash splits the value: a folder of this machine may be among the words.
         *("O='x -v /:/h'; docker run --name $O img rm -rf /h/x", "docker run $I rm -rf /h/x"),
         *("ssh h 'docker run -e $O img rm -rf /h/x'", "docker run img$I rm -rf /h/x"),
