@@ -299,6 +299,7 @@ def _start_importer() -> bool:
         listener.listen()
         process = subprocess.Popen(
             [sys.executable, "-P", str(SERVER), str(listener.fileno())],
+            cwd="/",  # not a test's folder, which may be that of another test later
             pass_fds=[listener.fileno()],
             stdin=subprocess.PIPE,
         )

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.system import launching
-from tests.forked import AS_FORK, _server, server_pids, start
+from tests.forked import AS_FORK, _server, importer_pids, server_pids, start
 from tests.launcher_server import launcher_server
 from tests.rehearsal import rehearse
 from tests.repl.terminal import Terminal
@@ -154,6 +154,16 @@ def test_workers_of_one_run_share_the_process_that_imports(script: str) -> None:
     with orders, listener:
         assert another != server
         assert parent_of(another) == parent_of(server)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="reads /proc")
+def test_servers_stay_in_the_folder_of_no_test(script: str) -> None:
+    """That may be another test's next, which looks for processes in it."""
+    with start(script, "x", environment=os.environ) as program:
+        program.communicate()
+
+    servers = {*server_pids(), *importer_pids(), launcher_server()[0]}
+    assert {str(Path(f"/proc/{each}/cwd").readlink()) for each in servers} == {"/"}
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="reads /proc")
