@@ -2,12 +2,12 @@
 
 import gc
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.forked import start
 from tests.waiting import at_growing_limits
 
 ROOT = Path(__file__).parents[1]
@@ -24,19 +24,24 @@ SKIPPING = (
 def run_pytest(directory: Path, source: str, *options: str) -> str:
     """Run *source* as a test file under this project's conftest; return pytest's output."""
     (directory / "test_inner.py").write_text(source)
-    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider"]
     # Options of the outer run, e.g. from its user, must not affect this one.
     inherited = {key: value for key, value in os.environ.items() if key != "PYTEST_ADDOPTS"}
-    run = subprocess.run(
-        [*command, "-q", *options, "test_inner.py"],
-        cwd=directory,
-        env={**inherited, "PYTHONPATH": str(ROOT), "ANTHROPIC_API_KEY": "k", "HTTP_PROXY": "p"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    return f"{run.stdout}{run.stderr}exit code {run.returncode}"
+    # The server of forks has imported a plugin, which pytest therefore cannot rewrite.
+    quiet = ("-p", "no:cacheprovider", "-q", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+    with start(
+        str(Path(sys.executable).with_name("pytest")),
+        *("-p", "tests.conftest", *quiet, *options, "test_inner.py"),
+        environment={
+            **inherited,
+            "PYTHONPATH": str(ROOT),
+            "ANTHROPIC_API_KEY": "k",
+            "HTTP_PROXY": "p",
+        },
+        limit_s=300,
+        folder=directory,
+    ) as run:
+        stdout, stderr = run.communicate()
+        return f"{stdout}{stderr}exit code {run.wait()}"
 
 
 def test_each_test_is_isolated_from_the_developers_machine(tmp_path: Path) -> None:
