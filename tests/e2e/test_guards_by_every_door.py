@@ -19,7 +19,7 @@ from acp.exceptions import RequestError
 
 from agent_cli.trust.store import TrustStore
 from tests.acp.editor import editor_of_program
-from tests.e2e.program import AGENT_CLI, environment, forked_agent_cli
+from tests.e2e.program import AGENT_CLI, agent_cli, environment
 from tests.hooks.test_scripts import bash, command, hooks, script
 from tests.mcp_server.test_server import serving_program
 from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
@@ -52,18 +52,18 @@ DECIDES = r"""
 
 
 def _print(api: FakeMessagesApi) -> object:
-    return forked_agent_cli("-p", "go", api=api).code
+    return agent_cli("-p", "go", api=api).code
 
 
 def _new_worktree(api: FakeMessagesApi) -> object:
-    return forked_agent_cli("-p", "go", "--worktree", api=api).code
+    return agent_cli("-p", "go", "--worktree", api=api).code
 
 
 def _batch(api: FakeMessagesApi) -> object:
     Path("../tasks.jsonl").write_text(
         json.dumps({"id": "a", "prompt": "go", "cwd": str(Path.cwd())})
     )
-    return forked_agent_cli("batch", "../tasks.jsonl", "--output-dir", "../out", api=api).code
+    return agent_cli("batch", "../tasks.jsonl", "--output-dir", "../out", api=api).code
 
 
 def _terminal(api: FakeMessagesApi) -> object:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.acp.editor import editor_of_program
-from tests.e2e.program import AGENT_CLI, environment, forked_agent_cli
+from tests.e2e.program import AGENT_CLI, agent_cli, environment
 from tests.e2e.test_hostile_repository import hostile, trap, was_called
 from tests.forked import start
 from tests.mcp_server.test_server import called, serving_program
@@ -21,7 +21,7 @@ _HARMLESS = ("core.fsmonitor=false", "core.hooksPath=/dev/null", "filter.x.clean
 
 
 def _prints(*arguments: str) -> Callable[[FakeMessagesApi], str]:
-    return lambda api: forked_agent_cli(*arguments, api=api).stdout
+    return lambda api: agent_cli(*arguments, api=api).stdout
 
 
 def _worktree(api: FakeMessagesApi) -> str:
@@ -34,7 +34,7 @@ def _worktree(api: FakeMessagesApi) -> str:
 
 def _batch(api: FakeMessagesApi) -> str:
     Path("tasks.jsonl").write_text('{"id": "a", "prompt": "see @act.sh and @/etc/passwd"}\n')
-    output = forked_agent_cli("batch", "tasks.jsonl", api=api).stdout
+    output = agent_cli("batch", "tasks.jsonl", api=api).stdout
     assert "root:" not in str(api.requests[0].body)
     return output
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.system.paths import claude_dir, config_dir, user_settings_file
-from tests.e2e.program import AGENT_CLI, environment, forked_agent_cli, new_agent_cli
+from tests.e2e.program import AGENT_CLI, agent_cli, environment, new_agent_cli
 from tests.messages_api import reply, serve_in_thread, tool_use
 from tests.repl.terminal import NewTerminal
 
@@ -115,10 +115,10 @@ def test_trusted_project_cannot_set_addresses_permissions_or_sandbox() -> None:
     ):
         hostile(f"http://127.0.0.1:{listener.getsockname()[1]}")
         Path(".mcp.json").unlink()
-        trusted = forked_agent_cli("trust")
+        trusted = agent_cli("trust")
         user_env(f"ANTHROPIC_BASE_URL={api.base_url}")
-        run = forked_agent_cli("-p", "hi", api=api, ANTHROPIC_BASE_URL=None)
-        shown = forked_agent_cli("config", "show")
+        run = agent_cli("-p", "hi", api=api, ANTHROPIC_BASE_URL=None)
+        shown = agent_cli("config", "show")
 
         assert not was_called(listener)
     assert trusted.code == 0
@@ -141,12 +141,12 @@ def test_a_server_file_that_only_settings_name_is_not_covered_by_trust() -> None
     """Threat 10: trust is given to the content of certain files; others could change unseen."""
     made = hostile("http://127.0.0.1:9")
     Path(".mcp.json").unlink()
-    forked_agent_cli("trust")
+    agent_cli("trust")
     config = Path(os.environ["XDG_CONFIG_HOME"], "agent-cli", "appsettings.toml")
     config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text('[mcp]\nconfig = ["other.json"]\n')
     with serve_in_thread(reply("Hello.")) as api:
-        run = forked_agent_cli("-p", "hi", api=api)
+        run = agent_cli("-p", "hi", api=api)
 
     assert (run.code, made.exists()) == (0, False)
 
@@ -171,7 +171,7 @@ def test_mcp_config_option_does_not_start_the_repositorys_own_servers() -> None:
     made = hostile("http://127.0.0.1:9")
     Path("mine.json").write_text('{"mcpServers": {}}')
     with serve_in_thread(reply("Hello.")) as api:
-        run = forked_agent_cli("-p", "hi", "--mcp-config", "mine.json", api=api)
+        run = agent_cli("-p", "hi", "--mcp-config", "mine.json", api=api)
 
     assert (run.code, made.exists()) == (0, False)
 
@@ -180,7 +180,7 @@ def test_child_process_does_not_import_from_the_workspace() -> None:
     """Threat 12: `python -m` reads the working directory first, and the search is a child."""
     made = hostile("http://127.0.0.1:9")
     with serve_in_thread(reply(tool_use("grep", {"pattern": "touch"})), reply("Done.")) as api:
-        forked_agent_cli("-p", "hi", api=api, PATH="/nowhere")
+        agent_cli("-p", "hi", api=api, PATH="/nowhere")
     module = subprocess.run(
         [sys.executable, "-m", "agent_cli", "--version"],
         capture_output=True,
@@ -204,7 +204,7 @@ def test_instructions_show_no_other_name_of_a_secret() -> None:
     Path("shown").write_text("use tabs\n")
     Path("AGENTS.md").write_text("@netrc @notes @shown\n")
     with serve_in_thread(reply("Hello.")) as api:
-        forked_agent_cli("-p", "hi", "--trust", api=api)
+        agent_cli("-p", "hi", "--trust", api=api)
         sent = str(api.requests[0].body)
 
     assert "use tabs" in sent
@@ -229,7 +229,7 @@ def test_what_is_no_file_is_left_out_with_a_sentence(kind: str, option: tuple[st
     for name in (*settings, *prompts, "AGENTS.md", ".env", ".git"):
         put(kind, Path(name))
     with serve_in_thread(reply("Hello.")) as api:
-        run = forked_agent_cli("-p", "hi", *option, api=api)
+        run = agent_cli("-p", "hi", *option, api=api)
 
     no_file = "it is a named pipe, a device or a socket; replace or remove it"
     assert (run.code, run.stdout) == (0, "Hello.\n")
@@ -243,9 +243,9 @@ def test_no_file_of_the_users_own_is_waited_for(kind: str) -> None:
     for path in (servers, claude_dir() / "settings.json"):
         put(kind, path)
     with serve_in_thread(reply("Hello.")) as api:
-        run = forked_agent_cli("-p", "hi", api=api)
+        run = agent_cli("-p", "hi", api=api)
         put(kind, user_settings_file())
-        refused = forked_agent_cli("-p", "hi", api=api)
+        refused = agent_cli("-p", "hi", api=api)
 
     assert (run.code, run.stdout) == (0, "Hello.\n")
     assert f"{servers} is not read: it is a named pipe, a device or a socket" in run.stderr

@@ -11,8 +11,8 @@ import pytest
 from tests.e2e.program import (
     AGENT_CLI,
     KEY,
+    agent_cli,
     environment,
-    forked_agent_cli,
     in_terminal,
     new_agent_cli,
     results_in,
@@ -147,7 +147,7 @@ def test_bash_command_finds_programs_on_the_users_path(traps: Path) -> None:
     with serve_in_thread(
         reply(tool_use("bash", {"command": "greet > said.txt"})), reply("Done.")
     ) as api:
-        forked_agent_cli(
+        agent_cli(
             *("-p", "greet", "--permission-mode", "yolo"),
             api=api,
             PATH=f"{Path('own').resolve()}:{os.environ['PATH']}",

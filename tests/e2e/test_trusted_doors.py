@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.trust.store import TrustStore
-from tests.e2e.program import AGENT_CLI, KEY, environment, forked_agent_cli
+from tests.e2e.program import AGENT_CLI, KEY, agent_cli, environment
 from tests.e2e.test_hostile_doors import DOORS
 from tests.e2e.test_hostile_repository import hostile, trap, was_called
 from tests.forked import arguments_of, start
@@ -168,7 +168,7 @@ def test_files_that_changed_after_they_were_trusted_do_not_act(door: str) -> Non
     opened, _ = DOORS[door]
     with trap() as listener, serve_in_thread(reply("Hello.")) as api:
         made = hostile(f"http://127.0.0.1:{listener.getsockname()[1]}")
-        assert forked_agent_cli("trust").code == 0
+        assert agent_cli("trust").code == 0
         with Path("act.sh").open("a") as script:
             script.write("true\n")
         opened(api)
