@@ -1,4 +1,4 @@
-"""Imports of `-p` once its first reply comes: none, whatever tool the model calls."""
+"""What `-p` prepares once its first reply comes: nothing, whatever tool the model calls."""
 
 import json
 from pathlib import Path
@@ -32,8 +32,10 @@ import atexit, os, sys, threading
 
 from agent_cli.__main__ import main
 from agent_cli.app.preparations import REPLY_MODULES, TOOL_MODULES, EarlyImports
+from agent_cli.system.launching import Launcher
 
 late = []
+launchers = []
 
 class Watch:
     def find_spec(name, path=None, target=None):
@@ -44,6 +46,8 @@ def watch():
     for thread in threading.enumerate():
         if thread.name == "background":
             thread.join(30)
+    if not any(launchers):
+        late.append("the launcher of commands")
     sys.meta_path.insert(0, Watch)
     print("imported", file=sys.stderr, flush=True)
 
@@ -54,7 +58,12 @@ def import_at_once(imports, modules, first=()):
     if modules is TOOL_MODULES:
         watch()
 
+def start(launcher):
+    start_now(launcher)
+    launchers.append(launcher._control)
+
 EarlyImports.begin = import_at_once
+start_now, Launcher.start = Launcher.start, start
 for module in (*REPLY_MODULES, *TOOL_MODULES):
     __import__(module)
 # A run for each line: a fork of what every run has imported when it is watched.
@@ -69,9 +78,10 @@ while os.read(0, 1):
 """
 
 
-def test_calls_of_the_first_reply_import_nothing(tmp_path: Path) -> None:
+def test_calls_of_the_first_reply_wait_for_no_import_and_no_launcher(tmp_path: Path) -> None:
     """The half second until the first token is free; half a second after it is waited for.
 
+    The process that starts commands runs by then, too; in other tests the first command starts it.
     The second start finds what the first remembered of the machine, and need not look again.
     """
     add_extensions(Path.home())
