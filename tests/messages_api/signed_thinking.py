@@ -29,11 +29,14 @@ class SignedThinking:
         self._beside.setdefault(_spoken(blocks), set()).add(signed)
         for mark, _text in signed:
             self._marked.setdefault(mark, set()).add(signed)
-        messages = merged_messages(body["messages"])
+        if not any(block["type"] in THINKING for block in blocks):
+            return
+        prefix = _Prefix(body)
+        for message in merged_messages(body["messages"]):
+            prefix.add(message)
         for at, block in enumerate(blocks):
             if block["type"] in THINKING:
-                prefix = _prefix(body, messages, blocks[:at])
-                self._prefixes.setdefault(_mark(block), set()).add(prefix)
+                self._prefixes.setdefault(_mark(block), set()).add(prefix.with_part(blocks[:at]))
 
     def check(self, body: Payload, betas: str) -> Refusal | None:
         """Return the first of R27, R28 and R30 that *body* breaks."""
@@ -57,7 +60,9 @@ class SignedThinking:
         return None
 
     def transformations(self, body: Payload) -> list[Payload]:
-        """Return the API's report of the blocks it dropped from *body* (R31)."""
+        """Return the API's report of the blocks it dropped from *body* (R31), once checked."""
+        if not _drops_mismatches(body):
+            return []  # `check` has refused a body with any
         return [
             {"type": "thinking_dropped", "path": path, "reason": "prefix_binding_mismatch"}
             for path in self._mismatches(body)
@@ -92,16 +97,19 @@ class SignedThinking:
     def _mismatches(self, body: Payload) -> list[str]:
         if not binds_thinking(body["model"]):
             return []
-        messages = merged_messages(body["messages"])
-        return [
-            f"messages.{index}.content.{at}"
-            for index, message in enumerate(messages)
-            for at, block in enumerate(message["content"])
-            if block["type"] in THINKING
-            and _mark(block) in self._prefixes
-            and _prefix(body, messages[:index], message["content"][:at])
-            not in self._prefixes[_mark(block)]
-        ]
+        found: list[str] = []
+        prefix = _Prefix(body)
+        for index, message in enumerate(merged_messages(body["messages"])):
+            blocks = message["content"]
+            found += [
+                f"messages.{index}.content.{at}"
+                for at, block in enumerate(blocks)
+                if block["type"] in THINKING
+                and _mark(block) in self._prefixes
+                and prefix.with_part(blocks[:at]) not in self._prefixes[_mark(block)]
+            ]
+            prefix.add(message)
+        return found
 
 
 def _mark(block: Payload) -> str:
@@ -133,6 +141,17 @@ def _drops_mismatches(body: Payload) -> bool:
     return bool(binding.get("prefix_mismatch_behavior") == "drop_block")
 
 
-def _prefix(body: Payload, messages: list[Payload], before: list[Payload]) -> bytes:
-    parts = [body.get("system"), body.get("tools"), messages, before]
-    return sha256(canonical(parts)).digest()
+class _Prefix:
+    """A digest of what is before a block; each message is read once, however many blocks follow."""
+
+    def __init__(self, body: Payload) -> None:
+        self._hash = sha256(canonical([body.get("system"), body.get("tools")]))
+
+    def add(self, message: Payload) -> None:
+        self._hash.update(b"\n" + canonical(message))
+
+    def with_part(self, before: list[Payload]) -> bytes:
+        """Return the digest up to here and of the blocks *before* in the next message."""
+        whole = self._hash.copy()
+        whole.update(b"\n" + canonical(before))
+        return whole.digest()
