@@ -3,7 +3,7 @@
 import asyncio
 import signal
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeAlias, TypeVar
 
@@ -13,6 +13,7 @@ from agent_cli.system.loading import without_collections
 from agent_cli.system.stop_signals import taken
 
 if TYPE_CHECKING:
+    from agent_cli.contracts.listings import JobInfo
     from agent_cli.repl.ports import Application
 
 ShellT = TypeVar("ShellT")
@@ -88,16 +89,16 @@ def smooth_typing() -> Generator[None]:
 
 def lost_jobs(app: "Application") -> str:
     """Return how many commands and agents in the background leaving would end; "" for none."""
-    running = sum(job.is_running for job in app.jobs.all())
-    ends = "ends" if running == 1 else "end"
-    return f"{counted(running, 'job')} {ends} with the session" if running else ""
+    count = len(_running(app))
+    ends = "ends" if count == 1 else "end"
+    return f"{counted(count, 'job')} {ends} with the session" if count else ""
 
 
 def farewell(app: "Application") -> str:
     """Return rows about the jobs that end with the session, and how to resume it; or ""."""
-    running = [job for job in app.jobs.all() if job.is_running]
     rows = [
-        f"job {job.id} (`{job.command}`) still ran; it ends with this session" for job in running
+        f"job {job.id} (`{job.command}`) still ran; it ends with this session"
+        for job in _running(app)
     ]
     id, path = app.sessions.id, app.sessions.path
     if not id or not app.agent.conversation.prompts:
@@ -109,6 +110,10 @@ def farewell(app: "Application") -> str:
         which = "what was saved of this session; its end was not" if is_behind else "this session"
         rows += [f"to resume {which}:", f"  agent-cli --resume {id}"]
     return "\n".join(rows)
+
+
+def _running(app: "Application") -> Sequence["JobInfo"]:
+    return [job for job in app.jobs.all() if job.is_running]
 
 
 Stop: TypeAlias = Callable[[type[KeyboardInterrupt] | type[EOFError]], None]
