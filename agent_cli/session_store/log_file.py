@@ -146,6 +146,11 @@ class LogFile:
         self._size += len(data)
         self._last_sum = previous
 
+    @property
+    def is_deleted(self) -> bool:
+        """Whether the file has no name any more: what is appended goes with this process."""
+        return os.fstat(self._descriptor).st_nlink == 0
+
     def close(self) -> None:
         """Close the file and release its lock."""
         release(self._descriptor)

@@ -23,7 +23,8 @@ class Session:
     """The record of one conversation; subscribe `record` to its events before other listeners.
 
     The file is created with the first record, or by `keep`. A write error is reported once through
-    `tell`; unwritten records are kept and written, in order, as soon as writing works again.
+    `tell`, and so is a deleted file; unwritten records are kept and written, in order, as soon as
+    writing works again.
 
     Attributes:
         header: The session's id, workspace and origin.
@@ -49,7 +50,7 @@ class Session:
         self._saved_usage = {prompt.id: prompt.usage for prompt in self._prompts.values()}
         self._taken_back = taken_back
         self._unsaved: list[JsonObject] = []
-        self._refused = False
+        self._refused = self._is_deleted = False
 
     @property
     def id(self) -> str:
@@ -158,6 +159,18 @@ class Session:
         if self._refused:
             self._refused = False
             self._tell("the session is being saved again, with all that was missing")
+        self._tell_if_deleted()
+
+    def _tell_if_deleted(self) -> None:
+        """Tell once that somebody deleted the file: it may be meant, so it is not made again."""
+        if self._is_deleted or self._log is None or not self._log.is_deleted:
+            return
+        self._is_deleted = not self.path.exists()
+        if self._is_deleted:
+            self._tell(
+                f"the file of this session was deleted ({self.path}): it is no longer saved, and"
+                " cannot be resumed; a new session is saved again"
+            )
 
     def _write(self, *, sync: bool) -> None:
         if self._log is None:

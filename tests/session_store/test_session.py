@@ -288,6 +288,25 @@ def test_full_disk_is_reported_once_and_damages_no_record(tmp_path: Path, free: 
     assert resumed(session).prompts == conversation.prompts
 
 
+def test_deleted_file_is_reported_once_at_the_next_save(tmp_path: Path) -> None:
+    """Only the end of the program said it, when all that was said meanwhile was lost."""
+    told: list[str] = []
+    session = recorded(SessionStore(tmp_path, tell=told.append), conversation := Conversation())
+    conversation.begin(UserMessage.of("before"))
+    session.path.unlink()
+
+    conversation.complete()
+    conversation.begin(UserMessage.of("after"))
+    conversation.complete()
+    session.close()
+
+    assert told == [
+        f"the file of this session was deleted ({session.path}): it is no longer saved, and cannot"
+        " be resumed; a new session is saved again"
+    ]
+    assert not session.path.exists()
+
+
 async def test_unwritable_session_folder_does_not_stop_the_run(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("a file where a folder should be")
     told: list[str] = []
