@@ -11,6 +11,7 @@ import os.path
 import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain
 from pathlib import PurePath
 from types import MappingProxyType
@@ -187,12 +188,9 @@ def _texts_of(word: "Node", values: Mapping[str, str]) -> Sequence[str | None]:
 
 
 def _within(folder: str, path: str) -> str:
-    return _normal(f"{folder}/{path}")
-
-
-def _normal(path: str) -> str:
-    """Return *path* without `..` and doubled slashes, of which `normpath` leaves two in front."""
-    return re.sub("^//", "/", os.path.normpath(path))
+    """Return *path*, in *folder* if it is relative, without the `//` that `normpath` leaves."""
+    whole = f"{folder}/{path}" if folder and path[0] not in "/~" else path
+    return re.sub("^//", "/", os.path.normpath(whole))
 
 
 def _entered(folder: str | None, words: Sequence[str | None]) -> str | None:
@@ -337,11 +335,7 @@ def _may_remove(words: Sequence[str | None], place: Place, folder: str, whole: s
     end = options_end(words)
     options = [word for word in words[:end] if word and word.startswith("-")]
     named = [*(word for word in words[:end] if word not in options), *words[end + 1 :]]
-    paths = [
-        _normal(f"{folder}/{each}" if folder and each[0] not in "/~" else each)
-        for each in named
-        if each
-    ]
+    paths = [_within(folder, each) for each in named if each]
     if len(paths) < len(named) or not paths or any(".." in each.split("/") for each in paths):
         return False
     if place == "new container":
@@ -370,8 +364,17 @@ def _is_here(path: str) -> bool:
 
 def _is_filled(folder: str, script: str) -> bool:
     """Return whether *script* may move something to *folder*, or to what holds that."""
+    moved = _words_of_moves(script)
     name = folder.rstrip("/*").rpartition("/")[2]
-    return any(name in it[1] or _ANYWHERE.search(it[1]) for it in _FILLS.finditer(script))
+    return moved is None or name in moved
+
+
+# Cached: it is asked for each folder.
+@lru_cache(maxsize=8)
+def _words_of_moves(script: str) -> str | None:
+    """Return what *script* moves, and to where; None if that may be any folder."""
+    moved = "\n".join(found[1] for found in _FILLS.finditer(script))
+    return None if _ANYWHERE.search(moved) else moved
 
 
 def _is_made_again(path: str, *, is_own: bool) -> bool:
