@@ -118,7 +118,7 @@ class Asking:
         self._take_draft = take_draft
         self._answer: asyncio.Future[Choice | str] | None = None
         self._checked: Choice | None = None
-        self._has_closed = self._had_message = False
+        self._has_closed = self._had_message = self._has_dropped = False
         self.has_unsent: Callable[[], bool] = bool
         self.is_command: Callable[[str], bool] = lambda _text: False
         self.closed: Callable[[], None] = lambda: None
@@ -205,14 +205,15 @@ class Asking:
         message, which Enter sends, unless a choice was picked; begun in the list before, which was
         closed and is shown *anew*, it is a sentence for this one. A sentence typed since answers at
         any time; Enter alone, or a typed choice, once the keyboard was silent for a third of a
-        second with the list on the screen. While a message typed before is not delivered yet, no
-        row is marked: a second Enter must not answer.
+        second with the list on the screen. While a message typed before is not delivered yet, or
+        where a short answer is gone with the list before, no row is marked: Enter must not answer.
 
         Raises:
             KeyboardInterrupt: Ctrl-C or Esc.
             EOFError: The session ends.
         """
-        listed = Choices(choices, text, ctrl_c, has_default=not self.has_unsent())
+        has_default = not (self.has_unsent() or (anew and self._has_dropped))
+        listed = Choices(choices, text, ctrl_c, has_default=has_default)
         question = OpenQuestion(message, "", self._clock, choices=listed, open=True)
         checked, self._checked = self._checked, None
         if checked and listed.mark(checked):
@@ -318,15 +319,13 @@ class Asking:
     def drop_answer(self) -> None:
         """Discard a half-typed answer: neither the model nor the history may get it."""
         question, typed = self.question, self._buffer.text
-        is_attempt = question and question.choices and question.choices.is_attempt(typed)
-        if question and (question.owns_text or is_attempt):
+        choices = question.choices if question else None
+        self._has_dropped = choices is not None and choices.is_attempt(typed)
+        if question and (question.owns_text or self._has_dropped):
             self._buffer.reset()  # also what undo and the arrow keys would bring back
 
     def unsent(self, typed: str) -> str:
-        """Return the text to keep when the session ends with *typed* in the input.
-
-        A half-typed sentence, such as a reason for declining, is kept; a short answer is not.
-        """
+        """Return the text to keep when the session ends with *typed* in the input: no answer."""
         question = self.question
         if question is None or not question.open:
             return typed

@@ -457,30 +457,51 @@ async def test_short_answer_is_gone_once_its_question_was_stopped(
         await it.until(lambda: it.rows[-1] == left)
 
 
-@each_row(("typed", "marked"), [("no, bec", "❯ Decline"), ("y", "❯ Yes")])
-async def test_text_typed_at_a_question_shown_anew_is_no_message(
-    typed: str, marked: str, tmp_path: Path
-) -> None:
-    """A reason went to the model behind the answer; a short answer to what was shown is gone."""
+async def shown_anew_behind(it: Live, typed: str) -> "asyncio.Future[Choice | str]":
+    """Type at a question that is closed then and shown anew; return the answer to come."""
+    asking, choices = it.screen.asking, [Choice("Yes", ("y",)), Choice("No", ("n",))]
+    first = asyncio.ensure_future(asking.select("allow? ", choices, text="decline"))
+    await it.until(lambda: "allow?" in it.rows)
+    it.type(typed)
+    await it.until(lambda: f"allow? {typed}" in it.rows)
+    first.cancel()
+    await asyncio.wait([first])
+    asked = asyncio.ensure_future(asking.select("allow? ", choices, text="decline", anew=True))
+
+    def takes_enter() -> bool:
+        it.now_s += SILENCE_S
+        return bool(asking.question and asking.question.is_ripe)
+
+    await it.until(takes_enter)
+    return asked
+
+
+async def test_reason_begun_at_a_question_that_is_shown_anew_is_no_message(tmp_path: Path) -> None:
+    """It went to the model behind the answer."""
     async with live(tmp_path) as it:
-        asking, choices = it.screen.asking, [Choice("Yes", ("y",))]
-        first = asyncio.ensure_future(asking.select("allow? ", choices, text="decline"))
-        await it.until(lambda: "allow?" in it.rows)
-        it.type(typed)
-        await it.until(lambda: f"allow? {typed}" in it.rows)
-        first.cancel()
-        await asyncio.wait([first])
-        again = asking.select("allow? ", choices, text="decline", anew=True)
-        asked = asyncio.ensure_future(again)
+        asked = await shown_anew_behind(it, "no, bec")
 
-        def is_marked() -> bool:
-            it.now_s += SILENCE_S
-            return marked in it.rows
+        it.type("ause\r")
 
-        await it.until(is_marked)
-        it.type("ause\r" if " " in typed else "\r")
+        assert await asked == "no, because"
+        assert it.person.got == []
 
-        assert await asked == ("no, because" if " " in typed else choices[0])
+
+@each_row("typed", ["n", "y", "2"])
+async def test_short_answer_to_a_question_that_is_shown_anew_is_gone_and_enter_gives_none(
+    typed: str, tmp_path: Path
+) -> None:
+    """Enter behind a `no` that was gone by then took the first answer, which allows."""
+    async with live(tmp_path) as it:
+        asked = await shown_anew_behind(it, typed)
+
+        it.type("\r")
+        it.type("\x1b[B")
+        await it.until(lambda: "❯ Yes" in it.rows)
+
+        assert not asked.done()
+        it.type("\r")
+        assert await asked == Choice("Yes", ("y",))
         assert it.person.got == []
 
 
