@@ -26,39 +26,18 @@ answer, "die" ends the server by SIGKILL, and "stop" stops it by SIGSTOP. Its ar
 is a message that is reported first. Its tool `raw` first writes its argument `line`.
 """
 
+import json
 import os
 import sys
 import time
 
-# Many of these start in the tests. What only some need is imported by them: half of the time. The
-# half of `json` in C does what is needed here; the other one imports `re`, for half of the rest.
+# Many of these start in the tests. What only some need is imported by them: half of the time.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from json import dumps, loads
     from pathlib import Path
     from typing import Any  # any message a test puts on the wire
 else:
-    from _json import encode_basestring_ascii, make_encoder, make_scanner
-
     Any = object
-
-    class Plain:
-        """Values as `json` makes them, unless it is told otherwise."""
-
-        strict = True
-        parse_float = parse_constant = float
-        parse_int = int
-        object_hook = object_pairs_hook = array_hook = None
-
-    scan = make_scanner(Plain)
-    encode = make_encoder(None, None, encode_basestring_ascii, None, ": ", ", ", False, False, True)
-
-    def loads(text: str) -> object:
-        return scan(text.strip(), 0)[0]
-
-    def dumps(value: object) -> str:
-        return "".join(encode(value, 0))
-
 
 TEXT = {"content": [{"type": "text", "text": "answered"}]}
 TOOLS = [
@@ -69,7 +48,7 @@ GRANDCHILD = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def main() -> None:
-    options = loads(sys.argv[1])
+    options = json.loads(sys.argv[1])
     sys.stderr.write(options.get("stderr", ""))
     sys.stderr.flush()
     write(options.get("stdout", "").encode("latin-1"))
@@ -98,7 +77,7 @@ def serve(options: dict[str, Any]) -> None:
         if "record" in options:
             with path(options["record"]).open("a") as file:
                 file.write(line)
-        message = loads(line)
+        message = json.loads(line)
         if "id" in message and (reply := answer(message, options)) is not None:
             send({"jsonrpc": "2.0", "id": message["id"], **reply})
 
@@ -145,7 +124,7 @@ def task(options: dict[str, Any]) -> dict[str, Any]:
 def list_tools(options: dict[str, Any], start: int) -> dict[str, Any]:
     tools = options.get("tools", TOOLS)
     if "tools_file" in options:
-        tools = loads(path(options["tools_file"]).read_text())
+        tools = json.loads(path(options["tools_file"]).read_text())
     if "describe" in options:
         tools = [{**TOOLS[0], "description": path(options["describe"]).read_text()}, *TOOLS[1:]]
     if not options.get("pages"):
@@ -180,7 +159,7 @@ def result(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def send(message: dict[str, Any]) -> None:
-    write(dumps(message).encode() + b"\n")
+    write(json.dumps(message).encode() + b"\n")
 
 
 def write(data: bytes) -> None:
