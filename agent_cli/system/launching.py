@@ -314,9 +314,10 @@ class Launcher:
         if any("\0" in text for text in (*order.arguments, *order.environment.values())):
             raise ValueError("embedded null byte")
         ours, theirs = socket.socketpair()
-        reading, writing = os.pipe()
-        given, giving = os.pipe() if order.rest >= 0 else (-1, -1)
+        reading = writing = given = giving = -1
         try:
+            reading, writing = os.pipe()
+            given, giving = os.pipe() if order.rest >= 0 else (-1, -1)
             more = [number for number in (errors, given) if number >= 0]
             self._send(order.to_json(), [theirs.fileno(), writing, *more])
         except BaseException:
@@ -328,8 +329,7 @@ class Launcher:
             theirs.close()
             for each in {writing, given} - {-1}:
                 os.close(each)
-        rest = os.fdopen(giving, "wb") if giving >= 0 else None
-        return KeeperLink(ours, rest=rest), reading
+        return KeeperLink(ours, rest=os.fdopen(giving, "wb") if giving >= 0 else None), reading
 
     def close(self) -> None:
         """Let the process end; running keepers end their commands when their links are closed."""

@@ -1,11 +1,14 @@
 """The launcher with real processes: whichever process is killed, nothing of a command is left."""
 
+import errno
 import os
+import resource
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.system.launching import REST_BYTES_MAX, KeeperLink, Launcher, Order, Watched
-from tests.waiting import is_alive, parent_of, wait_until
+from tests.waiting import is_alive, open_descriptors, parent_of, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and a subreaper")
 
@@ -221,6 +224,36 @@ def test_arguments_of_a_program_that_cannot_start_are_dropped(
     os.close(reading)
 
     assert "No such file" in str(failure["failed"])
+
+
+@pytest.mark.parametrize("room", range(6))
+def test_start_without_room_for_its_descriptors_leaves_none_open(
+    launcher: Launcher, tmp_path: Path, room: int
+) -> None:
+    """Else each try would take some of those that other parts of this program gave back."""
+    _, link = output_of(launcher, bash("true", tmp_path))
+    link.end(LIMIT_S)
+    before = open_descriptors()
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (512, limits[1]))
+    taken: list[int] = []
+    try:
+        with suppress(OSError):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        for each in taken[len(taken) - room :]:
+            os.close(each)
+        del taken[len(taken) - room :]
+
+        with pytest.raises(OSError, match=os.strerror(errno.EMFILE)):
+            launcher.launch(bash("touch ran", tmp_path, nested=True, rest=5))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        for each in taken:
+            os.close(each)
+
+    assert open_descriptors() <= before
+    assert not (tmp_path / "ran").exists()
 
 
 def test_no_descriptor_of_ours_reaches_a_command(launcher: Launcher, tmp_path: Path) -> None:
