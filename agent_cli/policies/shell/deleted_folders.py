@@ -23,7 +23,10 @@ from agent_cli.system.loading import late_pattern
 from agent_cli.system.paths import real_path
 
 FINDS: Final = frozenset({"find", "gfind"})
+_ENTER_DIR: Final = frozenset({"cd", "pushd"})
+CHANGE_DIR: Final = _ENTER_DIR | {"popd"}
 REMOVES_NAMED: Final = frozenset({"rm", "unlink"})
+UNLINKS: Final = REMOVES_NAMED | {"shred"}
 REMOVES_TREES: Final = frozenset({"rimraf", "del-cli", "srm"})
 """`rm -rf` under another name."""
 RUN_FOR_EACH: Final = frozenset({"xargs", "gxargs", "parallel"})
@@ -50,8 +53,6 @@ _OPTION_OF_FOLDER: Mapping[str, re.Pattern[str]] = MappingProxyType(
         **dict.fromkeys(("nsenter", "bwrap"), late_pattern(r"--(?:wd\w*|chdir)(?:=(.+))?")),
     }
 )
-_CHANGE_FOLDER: Final = frozenset({"cd", "pushd"})
-_MOVES: Final = _CHANGE_FOLDER | {"popd"}
 # A path from the root may be another one there.
 _OTHER_ROOT: Final = frozenset({"chroot", "nsenter", "bwrap"})
 DELETERS: Final = frozenset({"rm"}) | REMOVES_TREES | FINDS
@@ -150,7 +151,7 @@ def with_whole_paths(
     starts may run elsewhere.
     """
     named = [(base_name(words[0] or ""), words) for words in readings if words]
-    is_here = not any(name in _MOVES or any(entered(name, words[1:])) for name, words in named)
+    is_here = not any(name in CHANGE_DIR or any(entered(name, words[1:])) for name, words in named)
     times, in_script = Counter(readings), Counter(written)
     for name, words in named:
         for_whole = is_here and name in DELETERS and times[words] <= in_script[words]
@@ -220,7 +221,7 @@ def is_elsewhere(commands: Sequence[tuple[str, Reading]], root: PurePath) -> boo
     """Return whether *commands*, names and arguments, change to a folder outside *root*."""
     return any(
         _leaves(words, root)
-        if name in _CHANGE_FOLDER
+        if name in _ENTER_DIR
         else any(is_vital(each, root) for each in entered(name, words))
         for name, words in commands
     )
@@ -278,7 +279,7 @@ def _leaves(arguments: Reading, root: PurePath) -> bool:
 
 def entered(name: str, arguments: Reading) -> Iterator[str | None]:
     """Yield the folders that a wrapper or `cd` with *arguments* may enter."""
-    if name in _CHANGE_FOLDER:
+    if name in _ENTER_DIR:
         yield from arguments
     elif option := _OPTION_OF_FOLDER.get(name):
         for word, behind in pairwise((*arguments, None)):

@@ -14,6 +14,7 @@ from agent_cli.policies.shell.deleted_folders import (
     REMOVES_NAMED,
     REMOVES_TREES,
     RUN_FOR_EACH,
+    UNLINKS,
     entered,
     is_cache,
     is_elsewhere,
@@ -32,6 +33,7 @@ from agent_cli.policies.shell.git_losses import (
     moves_history_away,
 )
 from agent_cli.policies.shell.losses import lost_by_subcommand, takes_try_back
+from agent_cli.policies.shell.places import FILLS
 from agent_cli.policies.shell.readings import BEYOND, Reading, written_commands
 from agent_cli.policies.shell.searches import (
     EVERY_FILE,
@@ -63,7 +65,6 @@ _IS_DEVICE = late_pattern(_DEVICE)
 _WRITES_DEVICE = late_pattern(rf">\|?\s*{_DEVICE}")
 FOREIGN_FILE = "deletes files outside the workspace"
 _EVERY_NAME_HERE = late_pattern(r"(?:\./)?(?:\*\*?/)*\*+(?:\.\*)?")
-_UNLINKS = frozenset({"rm", "unlink", "shred"})
 # `rm !(a)`: every name of a folder but a few, if bash reads patterns as ksh does.
 _REMOVES_OTHERS = late_pattern(r"\b(?:rm|unlink|shred)\s(?:[^;&|()\n]{0,300}\s)?!\(")
 # All images, those that were built here too, of which `docker image prune` deletes some.
@@ -76,7 +77,6 @@ _EMPTIES_CRONTAB = late_pattern(
     r"(?:^|[\s;&|({])(?::|true|(?:echo(?:\s+-n)?|printf)(?:\s+(?:''|\"\"))?|cat\s+/dev/null)\s*\|"
     r"\s*(?:sudo\s+)?crontab\b(?!\s+-[le])|\bcrontab\b[^;&|\n<]*<(?:<<\s*(?:''|\"\")|\s*/dev/null)"
 )
-_FILLS = frozenset({"mv", "ln", "mount", "rsync"})  # with what may be nowhere else
 _RIGHTS = frozenset({"chmod", "chown", "chgrp", "chattr", "setfacl"})
 _COPIES = frozenset({"cp", "mv", "tee", "install"})
 _SEARCHES_MAX = 20  # each is read with all words behind it
@@ -131,7 +131,7 @@ def destructions(readings: Iterable[Reading], root: PurePath, script: str = "") 
         seen = [chosen.get(each, each) for each in seen]
         commands = [*dict.fromkeys(_named(seen))]
     # A workspace that lies in a cache is none, nor is what may have been moved to one.
-    is_kept = is_cache(str(root)) or any(name in _FILLS for name, _ in commands)
+    is_kept = is_cache(str(root)) or any(name in FILLS for name, _ in commands)
     found = [
         _removal(name, words, root, moved=moved, by_link=by_link, folder=folder)
         if name in REMOVES_NAMED or name in REMOVES_TREES
@@ -235,7 +235,7 @@ def written_losses(script: str, root: PurePath) -> Sequence[str]:
     behind = (dropwhile(lambda each: base_name(each) not in _RIGHTS, words) for words in scripts)
     if rights := next(filter(None, map(lost_rights, map(tuple, behind))), None):
         return (rights,)
-    unlinked = [dropwhile(lambda word: base_name(word) not in _UNLINKS, each) for each in scripts]
+    unlinked = [dropwhile(lambda word: base_name(word) not in UNLINKS, each) for each in scripts]
     targets = [*chain.from_iterable(unlinked)]
     found = [
         *(

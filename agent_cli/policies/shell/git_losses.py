@@ -22,7 +22,7 @@ from agent_cli.policies.shell.effects import listed_effect
 from agent_cli.policies.shell.losses import takes_try_back
 from agent_cli.policies.shell.readings import Reading
 from agent_cli.policies.shell.searches import FORCE, IS_FORCED
-from agent_cli.policies.shell.starters import git_call
+from agent_cli.policies.shell.starters import FIND_ENDS, git_call
 from agent_cli.policies.shell.words import has_glob
 from agent_cli.system.loading import late_pattern
 
@@ -33,7 +33,6 @@ _HERE: Final = late_pattern(r"(?:\$\{?PWD\}?|\$\(pwd\)|`pwd`)/?")
 _NAMES_HISTORY: Final = late_pattern(
     r"(?<![\w./*-])(?:\./)?\.git(?![\w.*-]|/[\w.*])", re.IGNORECASE
 )
-_ENDS: Final = frozenset({";", "\\;", "+"})  # of a command of `find`
 _PLACES_MAX: Final = 2_000
 _EVERYTHING = r"\./?|:/|\*"
 # An argument that makes a git command behind it irreversible.
@@ -126,7 +125,7 @@ def moves_history_away(
         if name == "mv":
             if arguments[-1:] == (None,) and None in arguments[:-1] and arguments[:-1] in moves:
                 continue  # the same once more, with a name behind
-            own = takewhile(lambda word: word not in _ENDS, arguments)
+            own = takewhile(lambda word: word not in FIND_ENDS, arguments)
             sources, target = sources_and_target(tuple(own))
             if target is not None and is_named:
                 sources = tuple(each or ".git" for each in sources)

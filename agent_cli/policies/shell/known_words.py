@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from agent_cli.policies.shell.assignments import EXPANSIONS, NEW, Assignments, script_in
 from agent_cli.policies.shell.braces import TooManyWords, unbraced
-from agent_cli.policies.shell.deleted_folders import is_cache
+from agent_cli.policies.shell.deleted_folders import CHANGE_DIR, is_cache
 from agent_cli.policies.shell.places import MAY_BE_OTHERS, removals_elsewhere
 from agent_cli.policies.shell.starters import is_shell
 from agent_cli.policies.shell.syntax import descendants, outermost, source, syntax_tree
@@ -27,7 +27,6 @@ _PLAIN = late_pattern(r"[\w./+@%,=:*?{}-]+", re.ASCII)
 _OF_TEMPORARY = late_pattern(r"/tmp(?=/|$)")
 _WORDS_OF_BRACES_MAX = 20
 _ALL_CHARS_MAX = 50_000
-_CHANGE_FOLDER = frozenset({"cd", "pushd", "popd"})
 MAY_RUN_ELSEWHERE = late_pattern(r"[;\n(`!]|\|\||(?<![&<>])&(?![&>])")
 """What may be in a script whose commands do not surely run one after the other, by `&&`."""
 # A script that enters a folder first, or ends: all of it runs there if it changes to no other.
@@ -104,7 +103,7 @@ def with_known_words(script: str, *, own_temporary: bool) -> Sequence[str]:
         elsewhere = () if may_be_others else removals_elsewhere(node, script)
         changes += [(word, [text]) for word, text in elsewhere]
         name = node.child_by_field_name("name")
-        is_folder = name is not None and source(name) in _CHANGE_FOLDER
+        is_folder = name is not None and source(name) in CHANGE_DIR
         needs = name is None or source(name) not in _IGNORE_EMPTY
         words = node.children_by_field_name("argument")
         if is_folder and is_sequence and not words:

@@ -18,8 +18,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from agent_cli.policies.shell.deleted_folders import (
+    CHANGE_DIR,
     FINDS,
     REMOVES_NAMED,
+    UNLINKS,
     is_cache,
     is_foreign_file,
     is_history,
@@ -35,6 +37,8 @@ from agent_cli.system.loading import late_pattern
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+FILLS: Final = ("mv", "ln", "mount", "rsync")
+"""They fill a folder with what may be nowhere else."""
 Place: TypeAlias = Literal["machine", "container", "new container"]
 
 # The words of a command, each ended by a NUL, up to the command that it runs elsewhere.
@@ -114,14 +118,12 @@ _GENERATED: Final = late_pattern(
 )
 _ROOT_OR_HOME: Final = late_pattern(r"/?\*?|\.|~.*")
 _ENTERS: Final = late_pattern(r"\b(?:cd|pushd)\b")
-_FILLS: Final = late_pattern(r"\b(?:mv|ln|mount|rsync)\s([^;&|\n]*)")
+_FILLING: Final = late_pattern(rf"\b(?:{'|'.join(FILLS)})\s([^;&|\n]*)")
 _ANYWHERE: Final = late_pattern(r"\$|(?<![\w./])\.(?![\w/])")  # of the target of such a command
 _REMOVES: Final = late_pattern(r"\b(?:rm|unlink|shred|find)\s")
 _REMOVES_FOUND: Final = late_pattern(r"-exec(?:dir)?\0rm\0(?:-[fv]+\0)*\{\}\0(?:\\?;|\+)\0")
 _FIND_ACTS: Final = late_pattern(r"(?:^|\0)-(?:exec|ok)")
 _RUN_TEXT: Final = frozenset({"eval", "su"})
-_CHANGES_FOLDER: Final = frozenset({"cd", "pushd"})
-_UNLINKS: Final = frozenset({"rm", "unlink", "shred"})
 _ONLY_STARTS: Final = late_pattern(_STARTED)
 _VALUE: Final = late_pattern(r"\$(?:\{(\w+)\}|(\w+))", re.ASCII)
 # What changes in them is as before behind them.
@@ -166,7 +168,7 @@ def _removed(
             begin = _ONLY_STARTS.match(line)
             at = line.count("\0", 0, begin.end()) if begin else 0
             name, behind = base_name((texts[at:] or [""])[0] or ""), texts[at + 1 :]
-            if name in _CHANGES_FOLDER or name == "popd":
+            if name in CHANGE_DIR:
                 folder = _entered(folder, behind) if name != "popd" else None
             elif folder is not None and folder != ".":
                 yield from (_within(folder, each) for each in _relative(name, behind))
@@ -208,7 +210,7 @@ def _entered(folder: str | None, words: Sequence[str | None]) -> str | None:
 def _relative(name: str, words: Sequence[str | None]) -> Iterator[str]:
     """Yield the relative paths that the program *name* with *words* deletes, or searches to do."""
     paths: Sequence[str | None] = ()
-    if name in _UNLINKS:
+    if name in UNLINKS:
         end = options_end(words)
         paths = [*(x for x in words[:end] if x and x[0] != "-"), *words[end + 1 :]]
     elif name in FINDS and ("-delete" in words or starts_remover(tuple(words))):
@@ -373,7 +375,7 @@ def _is_filled(folder: str, script: str) -> bool:
 @lru_cache(maxsize=8)
 def _words_of_moves(script: str) -> str | None:
     """Return what *script* moves, and to where; None if that may be any folder."""
-    moved = "\n".join(found[1] for found in _FILLS.finditer(script))
+    moved = "\n".join(found[1] for found in _FILLING.finditer(script))
     return None if _ANYWHERE.search(moved) else moved
 
 

@@ -19,6 +19,7 @@ from agent_cli.policies.shell.deleted_folders import (
 )
 from agent_cli.policies.shell.readings import Reading
 from agent_cli.policies.shell.starters import (
+    FIND_ENDS,
     FIND_STARTS,
     SHELLS,
     STARTERS,
@@ -95,7 +96,6 @@ _NO_PLAIN_LIST: Final = late_pattern(
 # What `find` lists besides the names that its tests choose, or instead.
 _LISTS_OTHERS: Final = late_pattern(r"-(?:f?printf|fprint0?|f?ls|exec\w*|ok\w*|files0-from)")
 _NUL: Final = frozenset({"-0", "--null", "-0r", "-r0"})
-_ENDS: Final = frozenset({";", "\\;", "+"})
 _NESTED_MAX: Final = 50
 _COMMAND_WORDS_MAX: Final = 1_000
 _EITHER: Final = frozenset({True, False})
@@ -148,7 +148,7 @@ def removals(command: Reading, root: PurePath) -> Iterator[tuple[Reading, Readin
     read = with_unknown(command)
     for at, word in enumerate(command):
         # Without an end it is no command of `find`, but one behind it in a script of many pieces.
-        if _removes_trees(word) and _ENDS.intersection(command[at:]):
+        if _removes_trees(word) and FIND_ENDS.intersection(command[at:]):
             own = tuple(each for each in command[at:] if each != "{}")
             yield read[at:], own
             yield (*read[at:], None), own

@@ -36,6 +36,8 @@ SHELLS: Final = frozenset(
 )
 FIND_STARTS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 """The words of `find` behind which a command stands that it runs."""
+FIND_ENDS: Final = frozenset({";", "\\;", "+"})
+"""The words that end such a command, one of them as it is written in a shell."""
 RUN_WORDS: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
     {
         **dict.fromkeys(("find", "gfind"), late_pattern("|".join(sorted(FIND_STARTS)))),
