@@ -5,18 +5,83 @@ One such value in the history, or in a tool of an MCP server, would make every r
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import is_
 
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import INVALID_JSON
+from agent_cli.system.records import dataclass
 
 
 def encoded(body: Mapping[str, Json]) -> bytes:
     """Return *body* as the body of a request."""
+    return _encoded(dict(body))
+
+
+_CONVERSATIONS_MAX = 4
+_KEPT_BYTES_MAX = 8_000_000
+
+
+class Pieces:
+    """Keeps what was made of each message, so that the next request makes only what follows.
+
+    For the last conversations, by the objects: nobody changes a message in place. Threads may share
+    it.
+    """
+
+    def __init__(self, make: Callable[[Json], bytes]) -> None:
+        self._make = make
+        self._kept: tuple[_Sent, ...] = ()
+
+    def of(self, messages: Sequence[Json]) -> list[bytes]:
+        """Return what is made of each of *messages*."""
+        kept = self._kept
+        found = [(each.beginning(messages), each) for each in kept]
+        begun, known = max(found, key=lambda pair: len(pair[0]), default=((), None))
+        pieces = [*begun, *map(self._make, messages[len(begun) :])]
+        others = [each for each in kept if not begun or each is not known]
+        if sum(map(len, pieces)) <= _KEPT_BYTES_MAX:
+            others.insert(0, _Sent(tuple(messages), pieces))
+        self._kept = tuple(others[:_CONVERSATIONS_MAX])
+        return pieces
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """The messages of a request, and what was made of each."""
+
+    messages: Sequence[Json]
+    pieces: Sequence[bytes]
+
+    def beginning(self, messages: Sequence[Json]) -> Sequence[bytes]:
+        """Return the pieces of the first of *messages*, as far as they are the same objects."""
+        same = [*map(is_, self.messages, messages), False].index(False)
+        return self.pieces[:same]
+
+
+class EncodedBodies:
+    """Encodes requests as `encoded` does, and keeps the JSON of their messages."""
+
+    def __init__(self) -> None:
+        self._pieces = Pieces(_encoded)
+
+    def of(self, body: Mapping[str, Json]) -> bytes:
+        """Return *body* as the body of a request."""
+        return b"{" + b",".join(self._members(body)) + b"}"
+
+    def _members(self, body: Mapping[str, Json]) -> Iterator[bytes]:
+        for name, value in body.items():
+            if name == "messages" and isinstance(value, list):
+                yield b'"messages":[' + b",".join(self._pieces.of(value)) + b"]"
+            else:
+                yield _encoded({name: value})[1:-1]
+
+
+def _encoded(value: Json) -> bytes:
     try:
-        return _dumped(body).encode()
+        return _dumped(value).encode()
     except ValueError:  # UnicodeEncodeError among them
-        return _dumped(encodable(dict(body))).encode()
+        return _dumped(encodable(value)).encode()
 
 
 def encodable(value: Json) -> Json:

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from agent_cli.contracts.messages import AssistantMessage, LlmMessage, UserMessage
 from agent_cli.contracts.provider import ModelRequest
-from agent_cli.contracts.timeline import Usage
+from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.contracts.tooling import ToolSpec
 from agent_cli.providers.anthropic.connection import Connection
 from agent_cli.providers.anthropic.message_threads import MessageThreads
 from agent_cli.providers.anthropic.models import model_by_id
 from agent_cli.providers.anthropic.wire import parameters
+from agent_cli.providers.anthropic.wire_parts import Translated
 from tests.fakes import says
 from tests.messages_api import Answer, FakeMessagesApi, broken, error, reply, thinking, tool_use
 from tests.messages_api.prompt_cache import without_markers
@@ -240,6 +241,35 @@ def test_conversations_of_the_past_fill_no_memory() -> None:
     tracemalloc.stop()
 
     assert held_bytes < 1_000_000
+
+
+def test_turn_digests_only_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of a long conversation: it has thousands of messages when the server holds it."""
+    address, dumps, count = "https://api.anthropic.com", json.dumps, 0
+
+    def counted(value: object) -> str:
+        nonlocal count
+        count += 1
+        return dumps(value)
+
+    monkeypatch.setattr(json, "dumps", counted)
+    threads, translated = MessageThreads(Connection(threads_above_tokens=1)), Translated()
+    said = AssistantMessage(SAID.content)
+    history: list[LlmMessage] = [UserMessage.of("hi"), said] * 100
+    history.append(UserMessage.of("go on"))
+    counts: list[int] = []
+    posted: dict[str, Json] = {}
+    for _ in range(3):
+        asked = asked_for(*history)
+        sent = parameters(asked, compat=False, translated=translated)
+        count = 0
+        posted = threads.shortened(asked, sent, address=address)
+        threads.note(asked, sent, posted, SAID)
+        counts.append(count)
+        history += [said, UserMessage.of("go on")]
+
+    assert isinstance(posted["thread"], dict) and posted["thread"]["type"] == "continue"
+    assert counts[0] < 2 and counts[1] > 200 and counts[2] < 20
 
 
 EDITS = ("say", "rewind", "cut", "rewrite", "model", "system", "tools", "effort", "other", "fail")

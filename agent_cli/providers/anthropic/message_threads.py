@@ -18,6 +18,7 @@ from agent_cli.contracts.timeline import Block, Json
 from agent_cli.providers.anthropic.betas import MESSAGE_THREADS
 from agent_cli.providers.anthropic.connection import Connection
 from agent_cli.providers.anthropic.wire_parts import messages_of
+from agent_cli.providers.encoding import Pieces
 from agent_cli.providers.failures import CallFailed
 from agent_cli.system.logger import logger
 from agent_cli.system.records import dataclass
@@ -62,6 +63,7 @@ class MessageThreads:
         self._connection = connection
         self._clock = clock
         self._held: dict[str, _Held] = {}
+        self._digests = Pieces(_digest)
         self._tokens: dict[str, int] = {}
         self._lost = 0
 
@@ -109,7 +111,7 @@ class MessageThreads:
         if reply.declined or reply.stop_reason not in _HELD_REPLIES:
             return  # the server does not hold it
         answer: Block = {"role": "assistant", "content": [*reply.content]}
-        messages = (*map(_digest, messages_of(sent)), _digest(answer))
+        messages = (*self._digests.of(messages_of(sent)), _digest(answer))
         options = _options({**sent, "betas": posted["betas"]})
         self._held = {name: each for name, each in self._held.items() if self._is_in_time(each)}
         self._held[session] = _Held(reply.id, options, messages, self._clock())
@@ -149,7 +151,7 @@ class MessageThreads:
             return None
         messages = messages_of(sent)
         count = len(held.messages)
-        if len(messages) <= count or tuple(map(_digest, messages[:count])) != held.messages:
+        if len(messages) <= count or tuple(self._digests.of(messages)[:count]) != held.messages:
             return None
         new = messages[count:]
         return new if sum(map(_blocks, messages[count - 1 :])) < LOOKBACK_BLOCKS else None
@@ -161,8 +163,9 @@ def _options(sent: Mapping[str, Json]) -> bytes:
     return sha256(json.dumps(kept).encode()).digest()
 
 
-def _digest(message: Block) -> bytes:
+def _digest(message: Json) -> bytes:
     """Return a digest of *message* without cache markers, which are no part of it."""
+    assert isinstance(message, dict)
     content = message["content"]
     if isinstance(content, list):
         bare: list[Json] = [

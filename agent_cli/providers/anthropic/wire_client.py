@@ -17,7 +17,7 @@ from agent_cli.providers.anthropic.connection import (
     custom_headers,
 )
 from agent_cli.providers.anthropic.platforms import ANTHROPIC
-from agent_cli.providers.encoding import encoded
+from agent_cli.providers.encoding import EncodedBodies, encoded
 from agent_cli.providers.failures import (
     CallFailed,
     Refusal,
@@ -66,6 +66,7 @@ class WireClient:
         self._address = base_url(connection)
         self.base_url = without_password(self._address)
         self._http = http_client(connection, self._address)
+        self._bodies = EncodedBodies()
 
     @asynccontextmanager
     async def post(
@@ -84,7 +85,7 @@ class WireClient:
             address,
             self._connection,
             headers=_headers(credential, parameters, self._connection.variables),
-            body=_body(parameters),
+            body=self._bodies.of(_body(parameters)),
             refusal=lambda response: self._refusal(response, str(parameters["model"])),
             on_sent=self._connection.on_sent,
         ) as opened:
@@ -159,11 +160,11 @@ def _headers(
     return headers
 
 
-def _body(parameters: Mapping[str, Any]) -> bytes:
+def _body(parameters: Mapping[str, Any]) -> dict[str, Json]:
     known = {"stream": True, **parameters}
     body = {name: known[name] for name in BODY_FIELDS if name in known}
     body |= parameters.get("extra_body", {})
-    return encoded(body)
+    return body
 
 
 def _error_object(response: httpx2.Response) -> Mapping[str, Json]:
