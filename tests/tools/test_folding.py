@@ -1,14 +1,17 @@
 """What is folded of a command's output, and that no failure ever is."""
 
 import re
+import sys
 import time
 from pathlib import Path
+from types import FrameType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_cli_tools.folding import Folded, folded
+from agent_cli_tools.folding.findings import grouped_findings
 from agent_cli_tools.folding.screen import settled
 from agent_cli_tools.output import OutputBuffer
 from tests.tables import each_row
@@ -824,3 +827,22 @@ def test_all_of_a_folded_output_is_in_the_file_that_the_last_line_names(tmp_path
     assert text.endswith(f"; all of it is in {buffer.spill_path}]")
     assert buffer.spill_path is not None
     assert buffer.spill_path.read_text() == output
+
+
+def test_no_place_is_sought_in_a_long_list_of_files() -> None:
+    """The times of day in it look like places; the search in each line cost most of the folding."""
+    listed = [f"-rw-r--r-- 1 me me {n} Nov 30 11:{n % 60:02} part_{n}.py" for n in range(1_000)]
+    calls = 0
+
+    def count(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        found, changed = grouped_findings(listed)
+    finally:
+        sys.setprofile(None)
+
+    assert (found, changed) == (listed, 0)
+    assert calls < len(listed) / 10

@@ -20,7 +20,7 @@ _SHOWN_MAX: Final = 3
 
 # Where a place begins in a line: path:12:3: text, path:12:3 - error, path:12: error: text,
 # path(12,3): text, path:[12,3] text.
-_QUICK: Final = re.compile(r"[:(\[]\d|: (?:In|At) ")
+_HINT: Final = re.compile(r":\d+:(?: |\d+(?:: | - ))|\(\d|:\[\d|: (?:In|At) ")
 _PLACE: Final = re.compile(
     rf"(?P<path>.{{0,{_PATH_CHARS_MAX}}}?)(?:"
     r":(?P<column>\d+:\d+)(?=: \S| - )"
@@ -35,6 +35,8 @@ _NO_PATH: Final = re.compile(r"[\"'<>|*?={};,\t]|^\s|:(?![\\/]|.*:[\\/]).*: ")
 _PATH_END: Final = re.compile(r"[/\\][^/\\ ]+$|\.[A-Za-z]\w{0,9}$")
 # ESLint and its kin name the file above.
 _BELOW: Final = re.compile(r" +(?P<place>\d+:\d+) +(?P<text>(?:error|warning|info|✖|⚠) +\S.*)$")
+# A text with neither has no findings: the time of day in a long list of files looks like a place.
+_QUICK: Final = re.compile(rf"{_HINT.pattern}| \d+:\d+ +(?:error|warning|info|✖|⚠) ")
 # Another line that could be taken for one under a file's name.
 _BEGINS: Final = frozenset("0123456789(:")
 _AMBIGUOUS: Final = re.compile(r"(?:\d+(?::\d+)?|\(\d+(?:,\d+)*\) ?|:\[\d+,\d+\])(?:,|: | - )|: ")
@@ -56,7 +58,7 @@ def grouped_findings(lines: Sequence[str]) -> tuple[list[str], int]:
     """Return *lines* with each file's name once above its findings, and how many lines changed."""
     if not _QUICK.search("\n".join(lines)):
         return [*lines], 0
-    found = [_finding(line) if _QUICK.search(line) else None for line in lines]
+    found = [_finding(line) if _HINT.search(line) else None for line in lines]
     if any(line[:1] in _BEGINS and _AMBIGUOUS.match(line) for line in lines):
         found = [None] * len(lines)
     grouped: list[str] = []
