@@ -10,8 +10,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from agent_cli.policies.shell.feeding import check_fed
-from agent_cli.policies.shell.options import known_options
-from agent_cli.policies.shell.programs import check_readable, check_sed
+from agent_cli.policies.shell.programs import check_readable, check_sed, known_options
 from agent_cli.policies.shell.reach import Objection, Reach
 from agent_cli.policies.shell.words import Word
 from agent_cli.system.loading import late_pattern

@@ -7,9 +7,8 @@ which are checked when the decision is made.
 import re
 from collections.abc import Sequence
 
-from agent_cli.policies.shell.options import ProgramArguments
 from agent_cli.policies.shell.plain import SimpleCommand
-from agent_cli.policies.shell.programs import PROGRAMS, check_operands, check_sed
+from agent_cli.policies.shell.programs import PROGRAMS, ProgramArguments, check_operands, check_sed
 from agent_cli.policies.shell.reach import Objection, Reach, Splitting
 from agent_cli.policies.shell.words import Word
 from agent_cli.system.loading import late_pattern

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from agent_cli.policies.shell.fed_scripts import possible_commands
-from agent_cli.policies.shell.options import KnownOptions, known_options
+from agent_cli.policies.shell.programs import KnownOptions, known_options
 from agent_cli.policies.shell.reach import Objection, Reach
 from agent_cli.policies.shell.readings import Reading, readings
 from agent_cli.policies.shell.starters import base_name, git_call
