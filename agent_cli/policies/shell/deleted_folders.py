@@ -273,7 +273,7 @@ def _leaves(arguments: Reading, root: PurePath) -> bool:
     folders = [word for word in arguments if word is None or not word.startswith("-")]
     return not folders or any(
         each is None or (PurePath(each) not in (PurePath(), root) and is_vital(each, root))
-        for each in folders
+        for each in (x if not x or x[0] == "~" else os.path.normpath(x) for x in folders)
     )
 
 

@@ -51,7 +51,7 @@ from agent_cli.policies.shell.searches import (
     removes_output,
 )
 from agent_cli.policies.shell.starters import base_name, options_end
-from agent_cli.policies.shell.syntax import TOO_LONG
+from agent_cli.policies.shell.syntax import ENTERS_FIRST, TOO_LONG
 from agent_cli.system.loading import late_pattern
 
 _DISK = frozenset(
@@ -96,12 +96,6 @@ _MAKES_FILE = late_pattern(
     r"\s*(?:(?:&&|[;\n])(?!.*truncate)[^\"'\\$`]*)?",
     re.DOTALL | re.ASCII,
 )
-ENTERS_FOLDER = late_pattern(
-    r"\s*cd\s+(?P<quote>[\"']?)(?P<folder>(?:/|~|\.\./?)[\w./@+~-]*)(?P=quote)"
-    r"\s*(?:&&|\|\|\s*exit(?:\s+\d+)?\s*[;\n])(?P<rest>.*)",
-    re.DOTALL | re.ASCII,
-)
-"""A script that enters a folder by its path first: what follows runs there."""
 _FORCES_TREES = late_pattern(r"-(?=\w*[rR])(?=\w*f)[dfiIrRv]+")  # not -framerate
 # The options of `fd` that run a command, that have a value, and that choose files by name.
 _FD_FLAGS = "-[HIuasigFlLpq0-9]*"
@@ -181,8 +175,8 @@ def _folder_entered(
 ) -> str | None:
     """Return the folder outside *root* in which *script* runs; "" for *root*, None if unclear."""
     moves = [each for each in commands if each[0] == "popd" or [*entered(*each)]]
-    found = ENTERS_FOLDER.fullmatch(script) if len(moves) == 1 else None
-    if found and is_foreign_file(found["folder"], root, is_here=True):
+    found = ENTERS_FIRST.fullmatch(script) if len(moves) == 1 else None
+    if found and found["sure"] and is_foreign_file(found["folder"], root, is_here=True):
         return f"{found['folder']}/"
     return None if moves else ""
 

@@ -10,6 +10,7 @@ import re
 import shlex
 from base64 import b64decode
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain, compress, dropwhile, islice, pairwise, product
 from typing import TYPE_CHECKING, Final
 
@@ -49,7 +50,7 @@ from agent_cli.policies.shell.syntax import (
     source,
     syntax_tree,
 )
-from agent_cli.policies.shell.words import likely_word
+from agent_cli.policies.shell.words import has_glob, likely_word
 from agent_cli.system.loading import late_pattern
 
 if TYPE_CHECKING:
@@ -79,14 +80,15 @@ _FOLDER_OF_SCRIPT: Final = late_pattern(
 )
 _PRINTS_FOLDER: Final = late_pattern(r"\$\(\s*cd\s+\"?([\w./-]+)\"?\s*&&\s*pwd\s*\)")
 _EXPANDS: Final = late_pattern(r"[$`]")
+# A here-document in which bash puts values before it is written.
+_IS_FILLED: Final = late_pattern(r"<<-?\s*[^\s'\"\\<-]")
 _WHOLE_LINE: Final = late_pattern("^")
 _COMPOSED_MAX: Final = 200
 _LIST: Final = late_pattern(r"\"?\$(?:[@*]|\{[@*]\})\"?")
 _QUOTE: Final = late_pattern(r"[\"']")
 _QUOTED: Final = late_pattern(r"\"([^\"]*)\"|'([^']*)'")
 _BLANK: Final = late_pattern(r"\s")
-# Stands for a blank in a quoted word of a list.
-_KEPT: Final = "\0"
+_KEPT: Final = "\0"  # for a blank in a quoted word of a list
 _WHOLE: Final = late_pattern(r"\$(?:\{(\w+)(?:\[[@*]\])?\}|(\w+))", re.ASCII)
 _DEFAULT: Final = late_pattern(r"\$\{\w+:?[-=+]([^{}$`]*)\}", re.ASCII)
 _MAY_BE_SCRIPTS: Final = frozenset({"string", "raw_string", "concatenation"})
@@ -99,46 +101,54 @@ _SUBCOMMANDS: Final = frozenset({"shutdown", "reboot", "halt", "poweroff"})
 
 def possible_commands(script: str) -> list[Reading]:
     """Return the readings of *script*, and of each text in it that may run."""
-    seen = list(readings(script))
-    return [*seen, *fed_commands(script, seen)]
+    return [*readings(script), *fed_commands(script)]
 
 
-def fed_commands(script: str, seen: Sequence[Reading]) -> Iterator[Reading]:
-    """Yield the readings of each text in *script* that may run; its own readings are *seen*."""
-    codes = [words for words in seen if starts_code(words)]
-    heads = {base_name(words[0]) for words in seen if words and words[0]}
-    marks, is_code_read = [*_marks_read_by(heads)], any(map(reads_code, codes))
-    is_run_unseen = UNSEEN in seen or BEYOND in seen
-    inside = [*_texts(script, seen)] if marks or is_code_read or is_run_unseen else []
-    inside += [*_decoded(inside)] if _DECODES.search(script) else []
-    texts = dict.fromkeys(text for words in codes for text in started_by(words))
-    if is_code_read:
-        texts |= dict.fromkeys(chain.from_iterable(map(commands_in, inside)))
-    for mark in marks:
-        yield from chain.from_iterable(_behind(mark, text) for text in inside)
-    if is_run_unseen:
-        texts |= dict.fromkeys(inside)
-    elif places := {*map(place_of_input, seen)} - {None}:
-        texts |= dict.fromkeys(script_read(each, places) for each in _texts(script, seen))
-    run_files = [*_files_run(script, seen)]
-    codes_run = (text for text, is_foreign in run_files if is_foreign)
-    texts |= dict.fromkeys(chain.from_iterable(map(commands_in, codes_run)))
-    files = [text for text, is_foreign in run_files if not is_foreign]
-    for text in files:
-        texts |= dict.fromkeys(with_known_words(text, own_temporary=False) or [text])
-    handed = [*_handed_to_shells(script, is_all=is_run_unseen)]
-    texts |= dict.fromkeys(handed)
-    for text in texts:
-        yield from (reading for reading in readings(text) if reading != UNSEEN)
+def fed_commands(script: str) -> Iterator[Reading]:
+    """Yield the readings of each text in *script* that may run."""
+    seen, texts = readings(script), texts_run(script)
+    for mark in _marks_read_by({base_name(words[0]) for words in seen if words and words[0]}):
+        yield from chain.from_iterable(_behind(mark, text) for text in _inside(script, seen))
+    for text, is_whole in texts.items():
+        scripts = with_known_words(text, own_temporary=False) if is_whole else ()
+        found = chain.from_iterable(map(readings, scripts or [text]))
+        yield from (reading for reading in found if reading != UNSEEN)
     yield from _run_by_unknown_programs(seen)
-    run = [*handed, *files, *(inside if is_run_unseen else ())]
-    scripts = (script, *_with_values_of(script, run)) if "$" in script else ()
+    scripts = (script, *_with_values_of(script, texts)) if "$" in script else ()
     each_composed = chain.from_iterable(map(_composed, scripts))
     composed = dict.fromkeys(islice(each_composed, _COMPOSED_MAX))
     for command in composed:
-        yield from readings(" ".join(_as_word(word) for word in command))
+        words = ('"$_"' if word is None else shlex.quote(word) for word in command)
+        yield from readings(" ".join(words))
     if len(composed) == _COMPOSED_MAX:
         yield BEYOND
+
+
+# Cached: a decision asks for those of the same script twice.
+@lru_cache(maxsize=8)
+def texts_run(script: str) -> Mapping[str, bool]:
+    """Return each text in *script* that may run, and whether it is a file, whole as it stands."""
+    seen = readings(script)
+    codes = [words for words in seen if starts_code(words)]
+    is_code_read, is_unseen = any(map(reads_code, codes)), UNSEEN in seen or BEYOND in seen
+    inside = [*_inside(script, seen)] if is_code_read or is_unseen else []
+    texts = [*chain.from_iterable(map(started_by, codes))]
+    if is_code_read:
+        texts += chain.from_iterable(map(commands_in, inside))
+    if is_unseen:
+        texts += inside
+    elif places := {*map(place_of_input, seen)} - {None}:
+        texts += (script_read(each, places) for each in _texts(script, seen))
+    found = dict.fromkeys((*texts, *_handed_to_shells(script, is_all=is_unseen)), False)
+    for text, is_code, is_whole in _files_run(script, seen):
+        found |= dict.fromkeys(commands_in(text), False) if is_code else {text: is_whole}
+    return found
+
+
+def _inside(script: str, seen: Sequence[Reading]) -> Iterator[str]:
+    """Yield each text in *script*, and what it is if it is encoded."""
+    texts = [*_texts(script, seen)]
+    yield from (*texts, *(_decoded(texts) if _DECODES.search(script) else ()))
 
 
 def _handed_to_shells(script: str, *, is_all: bool, depth: int = 0) -> Iterator[str]:
@@ -155,9 +165,8 @@ def _handed_to_shells(script: str, *, is_all: bool, depth: int = 0) -> Iterator[
         is_run = any(is_shell(word) or base_name(word) in _RUN_TEXT for word in before)
         if not is_run and not (is_all and is_string):
             continue
-        is_joined = node.type == "concatenation"
-        text = (likely_word(source(node)) or "") if is_joined else script_in(source(node))
-        yield text
+        read = likely_word if node.type == "concatenation" else script_in
+        yield (text := read(source(node)) or "")
         if is_string and any(outermost(node, EXPANSIONS)):
             # In double quotes, those within do not keep a value from being put in.
             yield text.replace("'", "")
@@ -165,9 +174,9 @@ def _handed_to_shells(script: str, *, is_all: bool, depth: int = 0) -> Iterator[
             yield from _handed_to_shells(text, is_all=False, depth=depth + 1)
 
 
-def _with_values_of(script: str, texts: Sequence[str]) -> Iterator[str]:
+def _with_values_of(script: str, texts: Iterable[str]) -> Iterator[str]:
     """Yield each of *texts* in which a variable is read, behind what *script* assigns."""
-    texts = [*dict.fromkeys(each for each in texts if "$" in each and each != script)]
+    texts = [each for each in texts if "$" in each and each != script]
     nodes = descendants(syntax_tree(script)) if texts else ()
     values = "\n".join(source(node) for node in nodes if node.type == "variable_assignment")
     yield from (f"{values}\n{each}" for each in texts)
@@ -189,8 +198,8 @@ def _composed(script: str) -> Iterator[Reading]:
         # Of the first arguments, a few may be subcommands; many are files.
         begins = [each for each in values[:2] if each is values[0] or len(each) <= _SUBCOMMANDS_MAX]
         is_put_in = any(x and y != [(None,)] for x, y in zip(unknown, begins, strict=False))
-        taken = chain.from_iterable(compress(values[1:], unknown[1:]))
-        if is_put_in or any(map(_may_hold_options, taken)):
+        taken = filter(None, chain.from_iterable(compress(values[1:], unknown[1:])))
+        if is_put_in or any(len(each) > 1 or (each[0] or "")[:1] == "-" for each in taken):
             yield from (tuple(chain.from_iterable(each)) for each in product(*values))
 
 
@@ -222,9 +231,14 @@ def _values(
     if default := _DEFAULT.fullmatch(written.strip('"')):
         return [(None,), tuple(_QUOTE.sub("", default[1]).split())]
     texts = [_QUOTE.sub("", text) for text in known.texts(word) or ()]
-    if written[0] == '"':
-        return [(text,) for text in texts] or [(None,)]
-    return [tuple(text.split()) for text in texts] or [(None,)]
+    if written[0] != '"':
+        return [*map(_split, texts)] or [(None,)]
+    return [(text,) for text in texts] or [(None,)]
+
+
+def _split(text: str) -> Reading:
+    """Return the words that bash makes of *text*, with None for each that is a pattern."""
+    return tuple(None if has_glob(word) else word for word in text.split())
 
 
 def _grown(tree: "Node") -> Mapping[str, str]:
@@ -253,14 +267,6 @@ def _grown(tree: "Node") -> Mapping[str, str]:
 
 def _known_or_none(word: str) -> str | None:
     return None if "$" in word or "`" in word else word
-
-
-def _as_word(word: str | None) -> str:
-    return '"$_"' if word is None else shlex.quote(word)
-
-
-def _may_hold_options(words: Reading) -> bool:
-    return len(words) > 1 or any(word and word.startswith("-") for word in words)
 
 
 def _run_by_unknown_programs(seen: Sequence[Reading]) -> Iterator[Reading]:
@@ -300,8 +306,8 @@ def _texts(script: str, seen: Sequence[Reading]) -> Iterator[str]:
     yield from documents(script)
     for node in descendants(syntax_tree(script)):
         if node.type == "variable_assignment":
-            value = likely_word(source(node).partition("=")[2]) or ""
-            yield value.removeprefix("!")  # an alias of git
+            # An alias of git begins with a mark.
+            yield (likely_word(source(node).partition("=")[2]) or "").removeprefix("!")
 
 
 def _decoded(texts: Sequence[str]) -> Iterator[str]:
@@ -314,8 +320,11 @@ def _decoded(texts: Sequence[str]) -> Iterator[str]:
                 continue
 
 
-def _files_run(script: str, seen: Sequence[Reading]) -> Iterator[tuple[str, bool]]:
-    """Yield each text that *script* writes to a file that it runs, and whether it is no shell's."""
+def _files_run(script: str, seen: Sequence[Reading]) -> Iterator[tuple[str, bool, bool]]:
+    """Yield each text that *script* writes to a file that it runs.
+
+    And whether it is no shell's, and whether it is whole: nothing is put in before it is written.
+    """
     run = paths_run(seen) if _WRITES.search(script) else dict[str, bool]()
     codes = {path.rpartition("/")[2]: is_code for path, is_code in run.items()}
     # From the end on: a file may be made of one that was written before.
@@ -327,15 +336,15 @@ def _files_run(script: str, seen: Sequence[Reading]) -> Iterator[tuple[str, bool
         name = path.rpartition("/")[2]
         if name not in codes and not _EXPANDS.search(name):
             continue
-        part = source(_statement_around(node))
-        inside, is_code = readings(part), codes.get(name, False)
+        part, is_code = source(_statement_around(node)), codes.get(name, False)
+        inside = readings(part)
         copied = chain.from_iterable(words[1:] for words in inside if words[:1] == ("cat",))
         codes |= {each.rpartition("/")[2]: is_code for each in filter(None, copied)}
-        folder_of = path if path in run else "/"  # else it may be another one
-        yield from (_as_run(each, folder_of, is_code=is_code) for each in _texts(part, inside))
+        # Under another name than the one that runs, its folder may be another one, too.
+        yield from _as_run(part, inside, path if path in run else "/", is_code=is_code)
     teed = {plain_path(word or "") for words in seen if words[:1] == ("tee",) for word in words}
     if path := next(iter(sorted(teed & run.keys())), ""):
-        yield from (_as_run(each, path, is_code=run[path]) for each in _texts(script, seen))
+        yield from _as_run(script, seen, path, is_code=run[path])
 
 
 def _statement_around(redirect: "Node") -> "Node":
@@ -346,15 +355,17 @@ def _statement_around(redirect: "Node") -> "Node":
     return node
 
 
-def _as_run(text: str, path: str, *, is_code: bool) -> tuple[str, bool]:
-    """Return *text*, the script in *path*, with the folder of that in the place of `dirname $0`."""
-    first, _, _ = text.lstrip().partition("\n")
-    started = first[2:].split() if first.startswith("#!") else ()
-    is_code = is_code or any(starts_code((word,)) for word in started)
-    if path.startswith(("/", "~", "..")) or "/.." in path:
-        return text, is_code
-    folder = path.rpartition("/")[0] or "."
-    return _PRINTS_FOLDER.sub(r"\1", _FOLDER_OF_SCRIPT.sub(folder, text)), is_code
+def _as_run(
+    part: str, inside: Sequence[Reading], path: str, *, is_code: bool
+) -> Iterator[tuple[str, bool, bool]]:
+    """Yield each text in *part*, the script in *path*, with its folder instead of `dirname $0`."""
+    is_known = not (path.startswith(("/", "~", "..")) or "/.." in path)
+    folder, is_filled = path.rpartition("/")[0] or ".", _IS_FILLED.search(part) is not None
+    for text in _texts(part, inside):
+        first = text.lstrip().partition("\n")[0] if text.lstrip()[:2] == "#!" else ""
+        is_other = is_code or any(starts_code((word,)) for word in first[2:].split())
+        here = _PRINTS_FOLDER.sub(r"\1", _FOLDER_OF_SCRIPT.sub(folder, text)) if is_known else text
+        yield here, is_other, not (is_filled and "$" in text)
 
 
 def _marks_read_by(programs: Collection[str]) -> Iterator[re.Pattern[str]]:

@@ -24,17 +24,16 @@ from agent_cli.policies.shell.deleted_folders import (
     without_others,
 )
 from agent_cli.policies.shell.destructive import (
-    ENTERS_FOLDER,
     FOREIGN_FILE,
     destructions,
     lost_history,
     written_losses,
 )
 from agent_cli.policies.shell.effects import effects
-from agent_cli.policies.shell.fed_scripts import documents, fed_commands
+from agent_cli.policies.shell.entered_folders import removals_in_entered
+from agent_cli.policies.shell.fed_scripts import fed_commands, texts_run
 from agent_cli.policies.shell.known_words import with_known_words
 from agent_cli.policies.shell.losses import lost_by_unknown_program
-from agent_cli.policies.shell.places import removals_in_entered
 from agent_cli.policies.shell.plain import Part, SimpleCommand, Unknown, parse
 from agent_cli.policies.shell.reach import Objection, Reach
 from agent_cli.policies.shell.read_only import UNCERTAIN_FOLDER, objections
@@ -42,7 +41,7 @@ from agent_cli.policies.shell.readings import UNSEEN, Reading, all_commands, rea
 from agent_cli.policies.shell.rules import CommandRule, allowing, strongest
 from agent_cli.policies.shell.searches import removals
 from agent_cli.policies.shell.starters import base_name, started_at
-from agent_cli.policies.shell.syntax import has_no_structure, odd_character
+from agent_cli.policies.shell.syntax import ENTERS_FIRST, has_no_structure, odd_character
 from agent_cli.policies.shell.words import NotLiteral, Word
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.paths import is_dir, real_path
@@ -130,23 +129,22 @@ def losses_of(script: str, seen: Sequence[Reading], reach: Reach) -> list[str]:
         each.is_relative_to("/tmp") for each in (reach.root, *reach.extra_dirs)
     )
     reach = replace(reach, has_own_temporary=is_own)
-    if not (found := _losses_in_folders(script, seen, reach)):
-        return found
+    found = _losses_in_folders(script, seen, reach)
     # In a workspace that lies in a cache, a pattern of what is there may be one of all its files.
-    is_in_cache = is_cache(str(reach.root))
-    known = () if is_in_cache else with_known_words(script, own_temporary=is_own)
-    each_loss = (_losses_in_folders(each, [*readings(each)], reach) for each in known)
-    return [*dict.fromkeys(chain.from_iterable(each_loss))] if known else found
+    if found and not is_cache(str(reach.root)):
+        known = with_known_words(script, own_temporary=is_own)
+        each_loss = (_losses_in_folders(each, [*readings(each)], reach) for each in known)
+        found = [*dict.fromkeys(chain.from_iterable(each_loss))] if known else found
+    folders = (reach.root, *reach.extra_dirs)
+    texts = (script, *texts_run(script))
+    is_elsewhere = any(any(removals_in_entered(each, folders)) for each in texts)
+    return found or ([FOREIGN_FILE] if is_elsewhere else [])
 
 
 def _losses_in_folders(script: str, seen: Sequence[Reading], reach: Reach) -> list[str]:
     found = _losses(script, seen, reach.root)
-    if found and reach.extra_dirs and _keeps_to_folders(script, seen, reach):
-        found = []
-    texts = (script, *(documents(script) if UNSEEN in seen else ()))
-    folders = (reach.root, *reach.extra_dirs)
-    is_elsewhere = any(any(removals_in_entered(each, folders)) for each in texts)
-    return found or ([FOREIGN_FILE] if is_elsewhere else [])
+    is_kept = found and reach.extra_dirs and _keeps_to_folders(script, seen, reach)
+    return [] if is_kept else found
 
 
 def _keeps_to_folders(script: str, seen: Sequence[Reading], reach: Reach) -> bool:
@@ -155,9 +153,10 @@ def _keeps_to_folders(script: str, seen: Sequence[Reading], reach: Reach) -> boo
     It enters an added one first, or names what it deletes there by whole paths.
     """
     folders = (reach.root, *reach.extra_dirs)
-    entered = ENTERS_FOLDER.fullmatch(script)
+    entered = ENTERS_FIRST.fullmatch(script)
     if (
         entered
+        and entered["sure"]
         and _OPENED.fullmatch(entered["folder"])
         # In the background, the folder would be that of a shell of its own.
         and not _IN_BACKGROUND.search(entered["rest"])
@@ -193,7 +192,7 @@ def _keeps_to_folders(script: str, seen: Sequence[Reading], reach: Reach) -> boo
 # Cached: a decision asks for those of the same script twice.
 @lru_cache(maxsize=8)
 def _fed(script: str) -> Sequence[Reading]:
-    return tuple(fed_commands(script, readings(script)))
+    return tuple(fed_commands(script))
 
 
 def _losses(

@@ -16,7 +16,13 @@ from agent_cli.policies.shell.braces import TooManyWords, unbraced
 from agent_cli.policies.shell.deleted_folders import CHANGE_DIR, is_cache
 from agent_cli.policies.shell.places import MAY_BE_OTHERS, removals_elsewhere
 from agent_cli.policies.shell.starters import is_shell
-from agent_cli.policies.shell.syntax import descendants, outermost, source, syntax_tree
+from agent_cli.policies.shell.syntax import (
+    ENTERS_FIRST,
+    descendants,
+    outermost,
+    source,
+    syntax_tree,
+)
 from agent_cli.system.loading import late_pattern
 
 if TYPE_CHECKING:
@@ -29,13 +35,6 @@ _WORDS_OF_BRACES_MAX = 20
 _ALL_CHARS_MAX = 50_000
 MAY_RUN_ELSEWHERE = late_pattern(r"[;\n(`!]|\|\||(?<![&<>])&(?![&>])")
 """What may be in a script whose commands do not surely run one after the other, by `&&`."""
-# A script that enters a folder first, or ends: all of it runs there if it changes to no other.
-_ENTERS_OR_ENDS = late_pattern(
-    r"\s*(?:cd\s+(?P<quote>[\"']?)[\w./@+-]+(?P=quote)\s*\|\|\s*exit(?:\s+\d+)?\s*[;\n]"
-    r"|set\s+-(?:[ux]*e[ux]*(?:o\s+pipefail)?)\s*[;\n]\s*cd\s+[\w./@+-]+\s*(?:(?P<joined>&&)|[;\n]))"
-    r"(?P<rest>.*)",
-    re.DOTALL | re.ASCII,
-)
 _CHANGES_AGAIN = late_pattern(r"\b(?:cd|chdir)\b")
 # With one of them, a variable may get another value, or its value be split elsewhere.
 _SETS_UNSEEN = late_pattern(
@@ -128,10 +127,12 @@ def with_known_words(script: str, *, own_temporary: bool) -> Sequence[str]:
 
 def _runs_in_order(script: str) -> bool:
     """Return whether each command of *script* surely runs in the folder of the `cd` before it."""
-    entered = _ENTERS_OR_ENDS.fullmatch(script)
-    if entered and not _CHANGES_AGAIN.search(rest := entered["rest"]):
+    entered = ENTERS_FIRST.fullmatch(script)
+    ends = entered is not None and (entered["ends"] or entered["exits"])
+    # All of it runs there if it changes to no other folder.
+    if entered and ends and not _CHANGES_AGAIN.search(rest := entered["rest"]):
         # Before `&&`, `cd` may fail despite `set -e`: what is not joined to it then runs here.
-        apart = MAY_RUN_ELSEWHERE.search(rest) if entered["joined"] else None
+        apart = MAY_RUN_ELSEWHERE.search(rest) if entered["sure"] == "&&" else None
         is_apart = apart is not None and "*" in rest[apart.start() :]
         return not (is_apart or _MOVES_UNSEEN.search(rest))
     return not (MAY_RUN_ELSEWHERE.search(script) or _MOVES_UNSEEN.search(script))

@@ -20,6 +20,13 @@ NOT_WORDS: Final = frozenset({"variable_assignment", "herestring_redirect", "her
 """The kinds of a command's children that are none of its words."""
 SCRIPT: Final = late_pattern(r"[\s;&|<>()`$]")
 """Characters that no bare name has: a word with one of them may be a script for a shell."""
+ENTERS_FIRST: Final = late_pattern(
+    r"(?>(?:\s*#[^\n]*\n)*)\s*(?P<ends>set\s+-[ux]*e[ux]*(?:o\s+pipefail)?\s*[;\n]\s*)?"
+    r"cd\s+(?P<quote>[\"']?)(?P<folder>[\w./@+~-]+)(?P=quote)"
+    r"\s*(?:(?P<sure>&&|(?P<exits>\|\|\s*exit(?:\s+\d+)?\s*[;\n]))|[;\n])(?P<rest>.*)",
+    re.DOTALL | re.ASCII,
+)
+"""A script that enters a folder first; *rest* surely runs there if *sure*, *exits* or *ends*."""
 TOO_LONG: Final = "runs commands that are nested too deep, or are too long, to be checked"
 # What is longer, or of more parts, would hold the session while it is looked at: up to a second.
 _CHARS_MAX: Final = 128_000

@@ -1113,6 +1113,7 @@ _WORDS = " ".join(map(str, range(30)))
         *(('x=build; sh -c "rm -rf $x"', False), ('x=/; sh -c "rm -rf $x"', True)),
         (f"a b {_WORDS}; b {_WORDS} 'rm -rf /'", True),
         *(('x=build; sh -c "cd $x && rm -rf ../.."', True), ('x="a /"; rm -rf $x', True)),
+        *(("x='rm -rf *'; $x a", True), ("x='rm -f *.pyc'; $x a", False)),
     ],
 )
 def test_deleting_by_words_that_are_put_together_asks(script: str, *, expected: bool) -> None:

@@ -1,4 +1,4 @@
-"""What a command deletes in a folder that it enters, in a container, elsewhere, or of caches."""
+"""What a command deletes in a container, on another machine, or of caches."""
 
 from pathlib import Path
 
@@ -56,6 +56,7 @@ def asks(script: str) -> bool:
             "ssh h <<'E'\nrm -f /srv/x\nls\nE",
             "ssh h << E\ncd /opt/a\nrm -rf node_modules\nnpm ci\nE",
         ),
+        *("adb shell <<'E'\nrm -f /sdcard/x\nE", "echo 'rm /sdcard/x' | adb -s e shell"),
         *("ssh h 'cat > x' <<'E'\nrm -rf /srv\nE", "echo x | ssh h", "ssh -N -L 80:a:80 h"),
         *("adb shell rm -f /data/local/tmp/x", "adb -s e shell rm /sdcard/x.png"),
         *("apt-get install -y a && rm -rf /var/lib/apt/lists/*", "rm -rf ~/.cache/pip"),
@@ -107,6 +108,7 @@ def test_deleting_what_is_named_or_made_again_elsewhere_is_left_to_the_rules(scr
         # A shell there runs what it reads.
         *("ssh h <<'E'\nrm -rf /srv\nE", "ssh -i k u@h << E\ncd a\ngit reset --hard\nE"),
         *("echo 'rm -rf /srv' | ssh h", "ssh $H <<< 'rm -rf ~'", "timeout 5 ssh h <<E\nreboot\nE"),
+        *("adb shell <<'E'\nrm -rf /sdcard/DCIM\nE", "echo 'rm -rf /sdcard/DCIM' | adb -d shell"),
         *("adb shell rm -rf /sdcard/DCIM", "ssh h 'cd /srv && cd a && rm -rf b'"),
         # What stands before and behind the words of a command there runs, too.
         *("ssh h 'A=$(rm -rf /srv) rm -f /srv/x'", "docker exec c sh -c 'rm /a <<< $(rm -rf /d)'"),
@@ -169,138 +171,3 @@ def test_deleting_a_workspace_in_a_cache_asks(script: str) -> None:
     root = Path("/home/me/.cache/trees/one")
     reach = Reach(root=root)
     assert judge(script.format(root), CommandRules(), reach).verdict == "ask"
-
-
-@each_row(
-    "script",
-    [
-        *("cd /etc; rm hosts", "cd /etc\nrm hosts", "cd /etc || exit 1\nrm hosts", "cd; rm x"),
-        *('cd "/etc"; rm hosts', "set -e\ncd /etc\nrm hosts", "(cd /etc; rm hosts)", "cd ~; rm x"),
-        *("{ cd /etc; rm hosts; }", "bash -c 'cd /etc; rm hosts'", "sudo sh -c 'cd /etc; rm x'"),
-        *("ls && cd /etc && rm x", "if true; then cd /etc; rm x; fi", "f() { cd /etc; rm x; }; f"),
-        *("pushd /etc; rm x", "cd -- /etc && rm x", "cd /etc/ssh && cd .. && rm x", "cd ..; rm x"),
-        *(
-            "D=/etc; cd $D; rm x",
-            'cd "$HOME"/a && rm x',
-            "cd /etc; timeout 5 rm x",
-            "cd /etc; rm {a,b}",
-        ),
-        *(
-            "cd /etc; sudo rm -- x *.conf",
-            "cd /srv 2>/dev/null; unlink x",
-            "cd /etc; bash -c 'rm x'",
-        ),
-        *(
-            "cd /etc; find . -name '*.conf' -delete",
-            "cd /srv; cd a; rm x",
-            "bash <<'E'\ncd /srv\nrm x\nE",
-        ),
-        *("cd src; rm ../../x", "eval 'cd /etc; rm x'", "cd /srv; find -name x -exec rm {} +"),
-    ],
-)
-def test_deleting_a_file_in_a_folder_that_was_entered_asks(script: str) -> None:
-    """Threat 19: `cd /etc; rm hosts` is `rm /etc/hosts`, however the two are joined."""
-    assert asks(script)
-
-
-@each_row(
-    "script",
-    [
-        *("(cd /srv; ls); rm x", "x=$(cd /srv; pwd); rm x", "cd /srv | cat; rm x", "rm x; cd /srv"),
-        *("cd /srv; cd -; rm x", "pushd /srv; ls; popd; rm x", "cd /srv; cd /nowhere/here; rm x"),
-        *("cd /tmp/a; rm x", "cd $X; rm y", 'cd "$(mktemp -d)"; rm y', "cd /srv; rm /tmp/x"),
-        *("cd /srv; rm /nowhere/here/x", "cd /srv; git rm x", "cd /srv; find . -name x"),
-        *("echo 'cd /srv; rm x'", "git commit -m 'cd /srv; rm x'", "cd ..; cd here; rm x"),
-        *("cd ~/.cache/x; rm y", "cd /run/lock; rm x", "cd src; rm ../a.o; cd ..; rm b"),
-        *("docker exec c sh -c 'cd /app; rm x'", "f() { cd /srv; }; rm x"),
-    ],
-)
-def test_deleting_a_file_in_no_folder_outside_asks_not(script: str) -> None:
-    """Behind a subshell and a way back, the folder is the former one."""
-    assert not asks(script)
-
-
-def test_file_of_an_added_directory_may_be_deleted_however_that_is_entered() -> None:
-    """As by `&&`: it is a folder like the workspace."""
-    reach = Reach(root=Path("/nowhere/here"), extra_dirs=(Path("/nowhere/added"),))
-    scripts = {
-        "cd /nowhere/added; rm x": "undecided",
-        "cd /nowhere/added/a\nrm x ../y": "undecided",
-        "cd ../added; rm x": "undecided",
-        "cd /nowhere/added; rm ../x": "ask",
-    }
-
-    assert {each: judge(each, CommandRules(), reach).verdict for each in scripts} == scripts
-
-
-@each_row(
-    "script",
-    [
-        *(
-            "cd build || exit 1; rm -rf *",
-            "cd build || exit\nrm -rf *\ncmake ..",
-            "set -e\ncd a\nrm -rf *",
-        ),
-        *('cd "a/b" || exit 1\nrm -rf ./* && make; ls', "set -euo pipefail; cd build; rm -rf *"),
-        *(
-            "cd /tmp/added || exit 1; rm -f x",
-            "cd build && rm -rf *",
-            "set -e; cd a && rm -rf *; ls",
-        ),
-    ],
-)
-def test_folder_that_is_surely_entered_is_known_as_by_and(script: str) -> None:
-    """Where the script ends unless the folder is entered, all of it runs there."""
-    assert not asks(script)
-
-
-@each_row(
-    "script",
-    [
-        *(
-            "cd build; rm -rf *",
-            "cd build\nrm -rf *",
-            "cd build || true; rm -rf *",
-            "cd a|cat; rm -rf *",
-        ),
-        *(
-            "cd build || exit 1 & rm -rf *",
-            "cd build || exit 1; cd .. && rm -rf *",
-            "set -x; cd a; rm -rf *",
-        ),
-        *("cd .. || exit; rm -rf *", "cd / || exit; rm -rf *", "cd . || exit; rm -rf *"),
-        *("cd - || exit; rm -rf *", "cd $X || exit; rm -rf *", "cd a || exit; popd; rm -rf *"),
-        *(
-            "cd a || exit; env -C / rm -rf *",
-            "cd a || exit; bash -c 'cd /; rm -rf *'",
-            "cd a || (exit); rm -rf *",
-        ),
-        *(
-            'cd a || exit; eval "$x"; rm -rf *',
-            "cd a || exit; . x; rm -rf *",
-            "ls; cd a || exit; rm -rf *",
-        ),
-        *(
-            "(cd a || exit); rm -rf *",
-            "exit() { :; }; cd a || exit; rm -rf *",
-            "cd a || return; rm -rf *",
-        ),
-        # bash goes on where `cd` is not the last one of those joined by `&&`.
-        *("set -e; cd a && ls; rm -rf *", "set -e\ncd a && make || true\nrm -rf *"),
-        *("set -e; cd a &&\nls\nrm -rf ./*", "set -e; cd a && ls & rm -rf *"),
-        *("set -e; cd a || true; rm -rf *", "set +e; cd a; rm -rf *", "set -e; (cd a); rm -rf *"),
-        *(
-            "! cd a || exit; rm -rf *",
-            "cd a || exit; shopt -s dotglob; rm -rf *",
-            "cd a || exit; rm -rf ../*",
-        ),
-        *(
-            "cd a || exit; rm -rf .*",
-            "cd a || exit; builtin cd ..; rm -rf *",
-            "cd /srv || exit; rm -rf *",
-        ),
-    ],
-)
-def test_folder_that_is_perhaps_not_entered_asks(script: str) -> None:
-    """Threat 19: what was meant for it would be lost here."""
-    assert asks(script)

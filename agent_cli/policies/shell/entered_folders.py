@@ -1,0 +1,142 @@
+"""Find the files that a script deletes in folders that it enters: `cd /etc; rm hosts`.
+
+In such a folder, a relative path is another one. The way is followed as bash goes it, and ends
+where a folder is not known.
+"""
+
+import os.path
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final
+
+from agent_cli.policies.shell.deleted_folders import (
+    CHANGE_DIR,
+    FINDS,
+    UNLINKS,
+    is_cache,
+    is_foreign_file,
+)
+from agent_cli.policies.shell.places import (
+    MAY_BE_OTHERS,
+    STARTED,
+    joined,
+    line_of,
+    removals_elsewhere,
+    text_of,
+    words_of,
+)
+from agent_cli.policies.shell.searches import split_search, starts_remover
+from agent_cli.policies.shell.starters import base_name, is_shell, options_end
+from agent_cli.policies.shell.syntax import descendants, source, syntax_tree
+from agent_cli.policies.shell.words import likely_word, likely_words
+from agent_cli.system.loading import late_pattern
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_ENTERS: Final = late_pattern(r"\b(?:cd|pushd)\b")
+_REMOVES: Final = late_pattern(r"\b(?:rm|unlink|shred|find)\s")
+_RUN_TEXT: Final = frozenset({"eval", "su"})
+_VALUE: Final = late_pattern(r"\$(?:\{(\w+)\}|(\w+))", re.ASCII)
+# What changes in them is as before behind them.
+_OWN_SHELLS: Final = frozenset(
+    {"subshell", "pipeline", "command_substitution", "process_substitution", "function_definition"}
+)
+_DEPTH_MAX: Final = 4
+_FOLLOWED_CHARS_MAX: Final = 1_000  # of a folder: a thousand `cd a` take long
+
+
+def removals_in_entered(script: str, roots: Sequence[PurePath]) -> Iterator[str]:
+    """Yield the paths that *script* deletes in folders which it enters, outside all of *roots*.
+
+    As by `cd /etc; rm hosts`. It starts in the first of *roots*.
+    """
+    if _ENTERS.search(script) and _REMOVES.search(script):
+        is_known = MAY_BE_OTHERS.search(script) is None
+        for path in _removed(script, ".", {"HOME": "~"}, 0, is_known=is_known):
+            whole = path if path.startswith("~") else str(roots[0] / path)
+            if not is_cache(whole) and all(
+                is_foreign_file(whole, each, is_here=True) for each in roots
+            ):
+                yield path
+
+
+def _removed(
+    script: str, folder: str | None, values: Mapping[str, str], depth: int, *, is_known: bool
+) -> Iterator[str]:
+    """Yield the paths that *script*, started in *folder*, deletes by relative ones, if known.
+
+    None of what may be deleted in a container or on another machine, if *is_known* what is there.
+    """
+    known, left = dict(values), list[tuple[int, str | None]]()
+    for node in descendants(syntax_tree(script)):
+        while left and node.start_byte >= left[-1][0]:
+            _, folder = left.pop()
+        if node.type in _OWN_SHELLS and not _is_list(node):
+            left.append((node.end_byte, folder))
+        elif node.type == "variable_assignment":
+            name, _, value = source(node).partition("=")
+            known[name] = likely_word(value) or "$"
+        elif node.type == "command":
+            away = dict(removals_elsewhere(node, script) if is_known else ())
+            texts = [
+                *chain.from_iterable(
+                    shlex.split(away[word]) if word in away else _texts_of(word, known)
+                    for word in words_of(node)
+                )
+            ]
+            line = line_of(texts)
+            begin = STARTED.match(line)
+            at = line.count("\0", 0, begin.end()) if begin else 0
+            name, behind = base_name((texts[at:] or [""])[0] or ""), texts[at + 1 :]
+            if name in CHANGE_DIR:
+                folder = _entered(folder, behind) if name != "popd" else None
+            elif folder is not None and folder != ".":
+                yield from (joined(folder, each) for each in _relative(name, behind))
+            if depth < _DEPTH_MAX and (name in _RUN_TEXT or any(map(is_shell, texts))):
+                for inner in filter(_REMOVES.search, filter(None, behind)):
+                    yield from _removed(inner, folder, known, depth + 1, is_known=is_known)
+
+
+def _is_list(pipeline: "Node") -> bool:
+    """Return whether the commands of *pipeline* are a list: `cd a && b 2>&1 | c` is read as one."""
+    first = pipeline.children[0]
+    return first.type == "redirected_statement" and first.children[0].type == "list"
+
+
+def _texts_of(word: "Node", values: Mapping[str, str]) -> Sequence[str | None]:
+    """Return the texts of *word*, several if it has braces; None for one that is not known.
+
+    With *values* in the place of variables.
+    """
+    if (text := text_of(word)) is not None:
+        return (text,)
+    return likely_words(
+        _VALUE.sub(lambda found: values.get(found[1] or found[2], "$"), source(word))
+    )
+
+
+def _entered(folder: str | None, words: Sequence[str | None]) -> str | None:
+    """Return the folder to which `cd` with *words* changes from *folder*; None if not known."""
+    named = [word for word in words if word is None or not re.match("-.", word)] or ["~"]
+    target = named[0]
+    if target in (None, "", "-") or len(named) > 1:
+        return None
+    if target.startswith(("/", "~")):
+        return os.path.normpath(target)
+    is_followed = folder is not None and len(folder) < _FOLLOWED_CHARS_MAX
+    return joined(folder or "", target) if is_followed else None
+
+
+def _relative(name: str, words: Sequence[str | None]) -> Iterator[str]:
+    """Yield the relative paths that the program *name* with *words* deletes, or searches to do."""
+    paths: Sequence[str | None] = ()
+    if name in UNLINKS:
+        end = options_end(words)
+        paths = [*(x for x in words[:end] if x and x[0] != "-"), *words[end + 1 :]]
+    elif name in FINDS and ("-delete" in words or starts_remover(tuple(words))):
+        paths = split_search(tuple(words))[0] or (".",)
+    yield from (each for each in paths if each and each[0] not in "/~")
