@@ -51,6 +51,12 @@ _MOVE: Final = late_pattern(
     r"|FileUtils\.mv)\s*\(|\brename\s+(?=[\"'])"
 )
 _STATEMENT: Final = late_pattern(r"[^;\n]+")
+# A call that deletes one file, which it names by its whole path.
+_UNLINKS: Final = late_pattern(
+    r"\b(?:os\.(?:remove|unlink)|unlink(?:Sync)?|File\.delete)[\s(]*(?:os\.path\.expanduser\(\s*)?"
+    r"[\"'](?P<file>[/~][^\"'$@{}\n]*)[\"']"
+    r"|\bPath\(\s*[\"'](?P<path>[/~][^\"'$@{}\n]*)[\"']\s*\)(?:\.expanduser\(\))?\.unlink\("
+)
 # The folder itself; elsewhere, a dot between two quotes joins what is in quotes around it.
 _IS_HERE: Final = late_pattern(r"(?:^|[(\[,=\s])(['\"])\.\1\s*(?:[),\]]|$)")
 _AT_HOME: Final = late_pattern(rf"{_HOME}|homedir")
@@ -133,9 +139,10 @@ def paths_run(seen: Sequence[Reading]) -> Mapping[str, bool]:
     """Return the files that *seen* run, also by a former name, and whether those are no shell's."""
     run: dict[str, bool] = {}
     for words in reversed(seen):
-        named = [plain_path(word) for word in words[1:] if word]
-        if words[:1] in _COPIES and (known := next(filter(run.__contains__, named), "")):
-            run |= dict.fromkeys(named, run[known])
+        if words[:1] in _COPIES:
+            named = [plain_path(word) for word in words[1:] if word]
+            if known := next(filter(run.__contains__, named), ""):
+                run |= dict.fromkeys(named, run[known])
         elif starts_code(words):
             run |= dict.fromkeys(map(plain_path, _code_files(words)), True)
         run |= dict.fromkeys(map(plain_path, _scripts_run(words)), False)
@@ -207,6 +214,9 @@ def commands_in(code: str) -> Iterator[str]:
     yield from _started(code, literals)
     yield from _moves(code)
     yield from _deletions(code, literals)
+    for found in _UNLINKS.finditer(code):
+        path = found["file"] or found["path"]
+        yield f"rm -f {path if path[0] == '~' else shlex.quote(path)}"
 
 
 def reads_code(words: Reading) -> bool:
