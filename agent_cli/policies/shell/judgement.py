@@ -15,6 +15,7 @@ from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
+from agent_cli.policies.shell.assignments import EXPANSIONS
 from agent_cli.policies.shell.data_losses import DELETES_DATA, deletes_data
 from agent_cli.policies.shell.deleted_folders import (
     FINDS,
@@ -41,7 +42,14 @@ from agent_cli.policies.shell.readings import UNSEEN, Reading, all_commands, rea
 from agent_cli.policies.shell.rules import CommandRule, allowing, strongest
 from agent_cli.policies.shell.searches import removals
 from agent_cli.policies.shell.starters import base_name, started_at
-from agent_cli.policies.shell.syntax import ENTERS_FIRST, has_no_structure, odd_character
+from agent_cli.policies.shell.syntax import (
+    ENTERS_FIRST,
+    descendants,
+    has_no_structure,
+    odd_character,
+    source,
+    syntax_tree,
+)
 from agent_cli.policies.shell.words import NotLiteral, Word
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.paths import is_dir, real_path
@@ -72,6 +80,14 @@ _QUOTES = late_pattern(r"[\"'\\$]")
 _SETTING = late_pattern(r"\w+(?:\[\w*\])?\+?=")
 # The path of a folder that may be an added one: a home that `~` names is not looked up.
 _OPENED = late_pattern(r"(?:/|\.\./)[^~]*")
+# With one of them, the home may be another one here, or what it names be elsewhere.
+_OTHER_HOME = late_pattern(
+    r"(?<!\$)(?<!\$\{)\bHOME\b|\b(?:IFS|eval|source|export|declare|typeset|local|readonly|read|printf"
+    r"|mapfile|readarray|unset|let|getopts|sudo|doas|su|env|chroot|nsenter|bwrap|unshare|ssh|adb"
+    r"|docker[\w-]*|podman[\w-]*|nerdctl|kubectl|oc)\b|(?:^|[\s;&|(])\.\s"
+)
+_NAMES_HOME = late_pattern(r"~/|HOME")
+_HOMES = frozenset({"$HOME", "${HOME}"})
 _IN_BACKGROUND = late_pattern(r"(?<![&<>|])&(?![&>])")
 _MODE = late_pattern(r"[0-7]{3,4}|[ugoa]*[+=-][rwxX]+")
 
@@ -129,6 +145,8 @@ def losses_of(script: str, seen: Sequence[Reading], reach: Reach) -> list[str]:
         each.is_relative_to("/tmp") for each in (reach.root, *reach.extra_dirs)
     )
     reach = replace(reach, has_own_temporary=is_own)
+    if (by_paths := _without_home(script, reach)) != script:
+        script, seen = by_paths, readings(by_paths)
     found = _losses_in_folders(script, seen, reach)
     # In a workspace that lies in a cache, a pattern of what is there may be one of all its files.
     if found and not is_cache(str(reach.root)):
@@ -139,6 +157,27 @@ def losses_of(script: str, seen: Sequence[Reading], reach: Reach) -> list[str]:
     texts = (script, *texts_run(script))
     is_elsewhere = any(any(removals_in_entered(each, folders)) for each in texts)
     return found or ([FOREIGN_FILE] if is_elsewhere else [])
+
+
+def _without_home(script: str, reach: Reach) -> str:
+    """Return *script* with whole paths of the workspace for those that begin at the home."""
+    home, folders = reach.home, (reach.root, *reach.extra_dirs)
+    below = [
+        str(each.relative_to(home)) for each in folders if home and PurePath(home) in each.parents
+    ]
+    if not below or not _NAMES_HOME.search(script) or _OTHER_HOME.search(script):
+        return script
+    inside = re.compile(rf"/(?:{'|'.join(map(re.escape, below))})(?![\w.+@%,:-])".encode())
+    text, at, pieces = script.encode(errors="replace"), 0, list[bytes]()
+    for node in descendants(syntax_tree(script)):
+        # In quotes, a program that the home is another one for may read a tilde.
+        is_tilde = node.type == "word" and source(node).startswith("~/")
+        if is_tilde or (node.type in EXPANSIONS and source(node) in _HOMES):
+            end = node.start_byte + 1 if is_tilde else node.end_byte
+            if inside.match(text, end):
+                pieces += [text[at : node.start_byte], home.encode()]
+                at = end
+    return b"".join([*pieces, text[at:]]).decode() if pieces else script
 
 
 def _losses_in_folders(script: str, seen: Sequence[Reading], reach: Reach) -> list[str]:

@@ -1,5 +1,6 @@
 """Where a script deletes: by links, by what it moved, and by whole paths."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -184,3 +185,53 @@ def test_workspace_in_an_added_directory_may_not_be_deleted(linked: Path) -> Non
     scripts = ["cd .. && rm -rf workspace", f"rm -rf {linked}", f"cd {linked.parent} && rm -rf *"]
 
     assert [each for each in scripts if asks(each, linked, linked.parent)] == scripts
+
+
+_HOME = "/nowhere/me"
+_AT_HOME = Reach(root=Path(_HOME, "here"), extra_dirs=(Path(_HOME, "work", "added"),), home=_HOME)
+
+
+@each_row(
+    "script",
+    [
+        *("cd ~/here && rm -f x", "cd ~/here; rm -f x", "cd $HOME/here/src && rm a.o && make"),
+        *("rm -rf ~/here/build", 'rm -rf "$HOME/here/build"', "rm -f ${HOME}/here/x ./y"),
+        *("find ~/here -name '*.pyc' -delete", "D=~/here/build; rm -rf $D", "(cd ~/here; rm x)"),
+        *("rm -rf ~/here/{build,dist}", "cd ~/here && rm -rf build && cd ~/here/src && rm x"),
+        *('bash -c "cd $HOME/here; rm x"', "rm -rf ~/work/added/build", "cd ~/work/added; rm x"),
+        "rm ä ~/here/ä",
+    ],
+)
+def test_workspace_may_be_named_from_the_home(script: str) -> None:
+    """Where the home is known, `~/here` is as good as the whole path."""
+    assert judge(script, CommandRules(), _AT_HOME).verdict == "undecided"
+    assert judge(script, CommandRules(), replace(_AT_HOME, home="")).verdict == "ask"
+    assert judge(script, CommandRules(), replace(_AT_HOME, home="/nowhere")).verdict == "ask"
+
+
+@each_row(
+    "script",
+    [
+        *("rm -rf ~", "rm -rf ~/here", "rm -rf ~/here/", "rm -rf ~/here/*", "rm -rf ~/here/.git"),
+        *("rm -rf ~/here-too/x", "rm -rf ~/here.old", "rm -rf ~/here*/x", "rm -rf ~/hereafter/x"),
+        *("rm -rf ~/here/../x", "cd ~/here/.. && rm -rf x", "cd ~/here/..; rm x"),
+        "rm ~/x ~/here/y",
+        *('rm -rf ~/here" too"/x', "rm -rf ~/here\\ too/x", "rm -rf ~/here{,-too}"),
+        *("rm -rf x~/../y", "rm -rf ~u/here/x", "cd ~/work && rm -rf x", "rm -rf ~/work/added"),
+        *("rm ~/here/../x", "mv ~/here/.git ~/here/old && rm -rf ~/here/old", "rm -rf ~/here/$X"),
+        *("cd ~/here && rm -rf *", "rm -rf ~/here$X/a", "rm -rf '~/here/x' ~/x"),
+        # There, the home is or may be another one.
+        *("HOME=/srv; rm -rf ~/here/x", "HOME=/srv bash -c 'rm -rf ~/here/x'"),
+        "read HOME; rm ~/here/x",
+        *("sudo sh -c 'rm -rf ~/here/x'", "ssh h 'rm -rf ~/here/x'", "su -c 'rm -rf ~/here/x'"),
+        *("docker exec c sh -c 'rm -rf ~/here/x'", "multipass exec v -- sh -c 'rm -rf ~/here/x'"),
+        *("export H{,OM}E=/srv; rm -rf ~/here/x", ". x; rm -rf ~/here/x", "eval $X; rm ~/here/x"),
+        *('printf -v "$X" /srv; rm -rf ~/here/x', "unset HOME; rm -rf $HOME/here/x"),
+        *("IFS=n; rm -rf $HOME/here/x", "for HOME in /srv; do rm -rf ~/here/x; done"),
+        *("env -i bash -c 'rm -rf ~/here/x'", "vagrant ssh -c 'rm -rf ~/here/x'"),
+        "ssh h <<E\nrm -rf $HOME/here/x\nE",
+    ],
+)
+def test_other_folders_of_the_home_ask_and_those_of_another_home(script: str) -> None:
+    """Threat 19: nothing but the workspace itself is meant."""
+    assert judge(script, CommandRules(), _AT_HOME).verdict == "ask"
