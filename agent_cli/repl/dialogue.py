@@ -9,6 +9,7 @@ ENTER: Final = "\r"
 ASIDE: Final = "/btw "
 """A line that begins so asks the model beside a question, and never answers that."""
 _WORDS: Final = {"yes": "y", "no": "n"}
+_NUMBERS_MAX: Final = 3
 
 
 class Choice(NamedTuple):
@@ -64,11 +65,20 @@ def not_an_answer(line: str) -> str:
     return f"{line.strip()} is not an answer here: choose one of the answers, or type a sentence"
 
 
-def key_of(line: str, keys: str) -> str | None:
+def key_of(line: str, keys: Sequence[str]) -> str | None:
     """Return the key of *keys* that the whole *line* selects: `y`, or `yes` for it."""
     typed = line.strip().lower()
     key = _WORDS.get(typed, typed)
-    return key if len(key) == 1 and key in keys else None
+    return key if key in [*keys] else None
+
+
+def wanted(keys: Sequence[str]) -> str:
+    """Return the hint for a line that is none of *keys*, such as "answer y, n or 1 to 7"."""
+    numbers = [key for key in keys if key.isdecimal()]
+    if len(numbers) > _NUMBERS_MAX:
+        numbers = [f"{numbers[0]} to {numbers[-1]}"]
+    *others, last = [*(key for key in keys if not key.isdecimal()), *numbers]
+    return f"answer {', '.join(others)} or {last}" if others else f"answer {last}"
 
 
 class Questions(Protocol):
@@ -119,7 +129,7 @@ class Dialogue(Protocol):
         """Ask like `choose`, right after an answer: anything typed by now is for this question."""
         ...
 
-    async def choose_key(self, message: str, keys: str, *, at_once: bool = False) -> str:
+    async def choose_key(self, message: str, keys: Sequence[str], *, at_once: bool = False) -> str:
         """Return one of *keys*, typed as a whole line; other text is not an answer.
 
         *at_once* asks like `choose_next`.
@@ -160,7 +170,7 @@ class TurnTaking:
             self._before_asking()
             return await self._dialogue.choose_next(message, keys)
 
-    async def choose_key(self, message: str, keys: str, *, at_once: bool = False) -> str:
+    async def choose_key(self, message: str, keys: Sequence[str], *, at_once: bool = False) -> str:
         """Return a key; see `Dialogue.choose_key`."""
         async with self._turn:
             self._before_asking()

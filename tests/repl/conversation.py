@@ -42,8 +42,8 @@ class Nobody:
 
     choose_next = choose
 
-    async def choose_key(self, message: str, keys: str, *, at_once: bool = False) -> str:
-        while (key := await self.choose(message, keys)) not in [*keys]:
+    async def choose_key(self, message: str, keys: Sequence[str], *, at_once: bool = False) -> str:
+        while (key := await self.choose(message, "")) not in [*keys]:
             pass
         return key
 

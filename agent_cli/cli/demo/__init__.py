@@ -118,10 +118,10 @@ class _Nobody:
 
     choose_next = choose
 
-    async def choose_key(self, message: str, keys: str, *, at_once: bool = False) -> str:
+    async def choose_key(self, message: str, keys: Sequence[str], *, at_once: bool = False) -> str:
         """Raise: the demo asks nothing."""
         del at_once
-        return await self.choose(message, keys)
+        return await self.choose(message, "".join(keys))
 
     def above(self, write: Callable[[], None]) -> None:
         """Print at once: there is no prompt below."""

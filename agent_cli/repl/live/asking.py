@@ -7,7 +7,7 @@ from typing import Final
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 
-from agent_cli.repl.dialogue import ENTER, Choice, is_slip, key_of
+from agent_cli.repl.dialogue import ENTER, Choice, is_slip, key_of, wanted
 from agent_cli.repl.live.choices import Choices
 from agent_cli.system.records import dataclass
 
@@ -32,7 +32,7 @@ class OpenQuestion:
     """
 
     message: str
-    keys: str
+    keys: Sequence[str]
     clock: Callable[[], float]
     only_keys: bool = False
     choices: Choices | None = None
@@ -140,7 +140,7 @@ class Asking:
         if not self.question or not self.is_open:
             return ""
         if self.question.has_slipped:
-            return f"answer {' or '.join(self.question.keys)}"
+            return wanted(self.question.keys)
         return _TOO_EARLY if self.question.too_early else _KEPT if self.question.has_kept else ""
 
     @property
@@ -261,7 +261,7 @@ class Asking:
         """
         return str(await self._ask(OpenQuestion(message, keys, self._clock), at_once=True))
 
-    async def choose_key(self, message: str, keys: str, *, at_once: bool = False) -> str:
+    async def choose_key(self, message: str, keys: Sequence[str], *, at_once: bool = False) -> str:
         """Return one of *keys*, typed as a line; other text is kept for the prompt."""
         question = OpenQuestion(message, keys, self._clock, only_keys=True)
         return str(await self._ask(question, at_once=at_once))

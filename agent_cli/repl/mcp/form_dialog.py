@@ -60,18 +60,16 @@ class FormDialog:
                 "y = send · n = decline · a number = change that field, then Enter"
                 " · Ctrl-C = cancel",
             )
-            answer = await self._prompt.choose_next(f"{self._server}: send? (y/n/number) ", ENTER)
-            match answer.strip().lower():
-                case "y":
-                    break
-                case "n":
-                    return Filled("decline")
-                case text if text in map(str, range(1, len(fields) + 1)):
-                    number, field = int(text), fields[int(text) - 1]
-                    self._show(["", *_blank(number, field)])
-                    await self._fill(number, field, values)
-                case _:
-                    pass
+            numbers = map(str, range(1, len(fields) + 1))
+            message = f"{self._server}: send? (y/n/number) "
+            answer = await self._prompt.choose_key(message, ["y", "n", *numbers], at_once=True)
+            if answer == "y":
+                break
+            if answer == "n":
+                return Filled("decline")
+            number, field = int(answer), fields[int(answer) - 1]
+            self._show(["", *_blank(number, field)])
+            await self._fill(number, field, values)
         return Filled("accept", values)
 
     async def _fill(self, number: int, field: FormField, values: dict[str, Json]) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TextIO, TypeAlias
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted
 from agent_cli.repl import Look
-from agent_cli.repl.dialogue import Choice, chosen, is_slip, key_of, not_an_answer
+from agent_cli.repl.dialogue import Choice, chosen, is_slip, key_of, not_an_answer, wanted
 from agent_cli.repl.hosting import Interrupts, ProgramHost, farewell
 from agent_cli.system.event_loop import tell
 from agent_cli.system.records import dataclass
@@ -129,11 +129,12 @@ class PlainPrompt:
 
     choose_next = choose
 
-    async def choose_key(self, message: str, keys: str, *, at_once: bool = False) -> str:
+    async def choose_key(self, message: str, keys: Sequence[str], *, at_once: bool = False) -> str:
         """Return one of *keys*, asked for until there is one."""
         del at_once
-        while (key := key_of(await self.choose(message, keys), keys)) is None:
-            pass
+        shown = message
+        while (key := key_of(line := await self.choose(shown, ""), keys)) is None:
+            shown = f"{wanted(keys)}\n{message}" if line.strip() else message
         return key
 
     def above(self, write: Callable[[], None]) -> None:

@@ -1,8 +1,10 @@
 """Dialogs opened by MCP servers: the question shown, valid answers, and the result sent back."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 from agent_cli.contracts.dialogs import Filled, Form
 from agent_cli.contracts.events import Event, Notice
@@ -10,6 +12,8 @@ from agent_cli.contracts.servers import SamplingRequest
 from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.mcp_client.forms import form_fault, form_fields
 from agent_cli.repl.mcp.dialogs import Dialogs
+from tests.repl.live.test_asking import opened
+from tests.repl.live.test_screen import live
 
 Answer = str | type[BaseException]
 
@@ -33,8 +37,8 @@ class Person:
 
     choose_next = choose
 
-    async def choose_key(self, message: str, keys: str, *, at_once: bool = False) -> str:
-        while (key := await self.choose(message, keys)) not in [*keys]:
+    async def choose_key(self, message: str, keys: Sequence[str], *, at_once: bool = False) -> str:
+        while (key := await self.choose(message, "")) not in [*keys]:
             pass
         return key
 
@@ -126,6 +130,34 @@ async def test_form_can_be_declined_cancelled_or_corrected() -> None:
     emptied, person = asked("y", "Anna", "40", "2", "-", "1", "-", "y")
     assert await emptied.fill_form(two) == Filled("accept", {"name": "-", "age": None})
     assert "  2 age: -" in person.seen
+
+
+async def test_command_typed_at_the_review_of_a_form_runs_at_once(tmp_path: Path) -> None:
+    """It was dropped without a word; a number of no field says which there are."""
+    async with live(tmp_path) as it:
+        _, person = asked()
+        dialogs = Dialogs(it.screen.asking, person, publish=person.hear)
+        filling = asyncio.ensure_future(dialogs.fill_form(form(name=NAME, age=AGE)))
+        await it.until(lambda: it.rows == ["you>"] and it.screen.asking.question is not None)
+        it.now_s += 9
+        await opened(it, "docs: answer? (y/n)")
+        it.type("y\r")
+        await opened(it, "docs: 1 Name>")
+        it.type("Anna\r")
+        await opened(it, "docs: 2 age [30 · - = empty]>")
+        it.type("\r")
+        review = "docs: send? (y/n/number)"
+        await opened(it, review)
+        it.type("7\r")
+        hint = f"{review} answer y, n, 1 or 2"
+        await it.until(lambda: " ".join(row.strip() for row in it.rows).endswith(hint))
+        it.type("/help\r")
+        await it.until(lambda: it.person.got == [("/help", False)])
+        assert it.rows[-1] == review
+        it.type("y\r")
+
+        assert await filling == Filled("accept", {"name": "Anna"})
+        await it.until(lambda: it.rows[-1] == "you>")
 
 
 async def test_form_with_one_field_needs_no_review_and_one_without_fields_only_a_yes() -> None:
@@ -231,7 +263,7 @@ async def test_cancelled_dialog_makes_way_for_the_next() -> None:
     dialogs, person = asked("y")
     reading = asyncio.Event()
 
-    async def choose_key(message: str, keys: str, *, at_once: bool = False) -> str:
+    async def choose_key(message: str, keys: Sequence[str], *, at_once: bool = False) -> str:
         reading.set()
         await asyncio.Event().wait()
         return ""

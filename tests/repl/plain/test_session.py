@@ -410,6 +410,18 @@ async def test_line_typed_before_the_prompt_is_repeated_behind_it(
     assert it.shown.getvalue() == "you> early\nyou> \nyou> "
 
 
+async def test_question_of_a_key_says_which_keys_answer_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any other line, a command too, was dropped without a word."""
+    async with typist(monkeypatch) as it:
+        asking = asyncio.ensure_future(it.prompt.choose_key("send? ", ["y", "n", "1"]))
+        await it.until("send? ")
+        it.type("/usage\n")
+        await it.until("answer y, n or 1\nsend? ")
+        it.type("yes\n")
+
+        assert await asking == "y"
+
+
 async def test_question_takes_precedence_over_the_waiting_prompt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
