@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Final
 
 from agent_cli.contracts.errors import LimitReached, ModelError
-from agent_cli.contracts.events import Event, UsageChanged
+from agent_cli.contracts.events import Event, UsageChanged, UsageHeld
 from agent_cli.contracts.hosted_blocks import has_hosted, own_tools
 from agent_cli.contracts.provider import (
     CountFn,
@@ -100,6 +100,7 @@ class Ledger:
         self._prompt_id = ""
         self._affordable = 0
         self._unrecorded: list[Reservation] = []
+        self._is_shown_waiting = False
 
     def child(self, conversation: Callable[[], Conversation], *, limit_usd: float = 0) -> "Ledger":
         """Return the ledger of a subagent; *limit_usd* is its own limit."""
@@ -133,7 +134,9 @@ class Ledger:
 
     def listen(self, event: Event) -> None:
         """Update from *event*: usage that is in the record is no longer reserved there."""
-        if isinstance(event, UsageChanged):
+        if isinstance(event, UsageHeld):
+            self._is_shown_waiting = False  # it ends what tells of a wait, also of another call's
+        elif isinstance(event, UsageChanged):
             for reserved in self._unrecorded:
                 if reserved.known == event.reply:
                     self._unrecorded.remove(reserved)
@@ -237,8 +240,8 @@ class Ledger:
                     raise account.too_little(cost(least))
                 request, prompt = bare, self._bound.usage(bare)
                 continue
-            if not is_delayed:
-                is_delayed = True
+            if not (is_delayed and self._is_shown_waiting):
+                is_delayed = self._is_shown_waiting = True
                 self._conversation().publish(ModelCallDelayed(len(account.holders)))
             # No deadlock: a holder of a reservation never waits here, and every model call ends.
             await account.changed()

@@ -184,6 +184,34 @@ async def test_call_that_waits_for_others_says_so_once_and_is_held_when_it_goes_
     assert any(isinstance(event, UsageHeld) for event in told[len(waiting) :])
 
 
+async def test_call_that_still_waits_when_another_is_held_says_so_again() -> None:
+    """The end of a question aside, or of a summary, ended what its row said."""
+    gate = Gate()
+    book = Book([gate, *pieces(priced(9_000))], priced(5), limit=WORST_CASE + 5_000)
+    told: list[Event] = []
+
+    def hear(event: Event) -> None:
+        told.append(event)
+        book.ledger.listen(event)
+
+    book.conversation.publish = hear
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(book.ask())
+        await gate.reached.wait()
+        tasks.create_task(book.ask())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        book.conversation.add_usage(Usage(cost_microdollars=1))
+        book.ledger.account.add()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        waiting = [type(event) for event in told]
+        gate.open()
+
+    assert waiting == [UsageHeld, ModelCallDelayed, UsageHeld, ModelCallDelayed]
+
+
 async def test_call_is_refused_if_the_remainder_pays_for_no_useful_reply() -> None:
     """S0-26: the message names its possible cost, before anything is sent."""
     book = Book(priced(9_500), limit=WORST_CASE)
