@@ -37,6 +37,7 @@ from agent_cli.repl.approval.input_edit import (
     ProposedFile,
     edited_input,
     edited_part,
+    failures,
     outdated,
     proposed_file,
     unless_outdated,
@@ -48,9 +49,6 @@ from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Lines
 
 _CHANGES_FILES: Final = "changes files"
-# One in the background may ask while the session does nothing, or anything else.
-_STOPS_AGENT: Final = "stops the agent and any run"
-_STOPS_RUN: Final = "stops the run"
 _ALLOWING: Final[tuple[Action, ...]] = ("yes", "session", "project")
 
 T = TypeVar("T")
@@ -220,12 +218,15 @@ class Approvals:
 
         Where each is asked about alone, *keep* gets the decisions as they are made. One that was
         opened from a list *of* several has an answer that leads back, undecided. They are shown
-        anew when a file that they change has changed: only what was shown can be allowed.
+        anew when a file that they change has changed: only what was shown can be allowed. A call
+        that can only fail since is declined with its error.
         """
         files, found, offered = await self._found(calls, of=of)
         one, anew = len(calls) == 1, False
         while True:
             if names := outdated(files):
+                if failing := await failures(files):
+                    return {number: Rejected(error) for number, error in failing.items()}
                 self._writer.notice(f"{', '.join(names)} changed meanwhile: shown anew", "warning")
                 files, found, offered = await self._found(calls, of=of)
             self._before_asking()
@@ -234,7 +235,8 @@ class Approvals:
                 "allow? " if one else f"allow all {len(calls)}? ",
                 list(offered),
                 text=f"decline {'' if one else f'all {len(calls)} '}and tell the model why",
-                ctrl_c=_STOPS_AGENT if self._asker else _STOPS_RUN,
+                # An agent in the background may ask while the session does nothing, or anything.
+                ctrl_c=f"stops the {'agent and any run' if self._asker else 'run'}",
                 anew=anew,
             )
             answer = await self._unless_answered(calls, partial(unless_outdated, files, question))
@@ -359,17 +361,15 @@ class Approvals:
                 title = "Part by part" if len(calls) == 1 else f"{number} · part by part"
                 yield from rows_of_parts(parts, title)
 
-    def _facts_about(self, call: ToolCall) -> tuple[str, ...]:
-        where = [f"in {shown(self._workspace)}"] if "command" in call.arguments else []
-        return tuple(reveal(fact) for fact in (*where, *self._permissions.asked_about(call).facts))
-
     def _shown(self, call: ToolCall, file: ProposedFile | None) -> ShownCall:
         """Return what to show about *call*."""
         described = titled(call, self._tools, file)
         says_nothing = described.is_change and call.reason == _CHANGES_FILES
         reason = "" if says_nothing else reveal(call.reason)
-        is_danger = self._permissions.asked_about(call).is_danger
-        return ShownCall(described, reason, self._facts_about(call), is_danger)
+        asked = self._permissions.asked_about(call)
+        where = [f"in {shown(self._workspace)}"] if "command" in call.arguments else []
+        facts = tuple(reveal(fact) for fact in (*where, *asked.facts))
+        return ShownCall(described, reason, facts, asked.is_danger)
 
     def _write(self, calls: Mapping[int, ShownCall]) -> None:
         if self._has_written:

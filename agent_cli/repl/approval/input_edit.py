@@ -139,6 +139,13 @@ def outdated(files: Mapping[int, ProposedFile | None]) -> list[str]:
     return [*dict.fromkeys(reveal(file.path.name) for file in found)]
 
 
+async def failures(files: Mapping[int, ProposedFile | None]) -> dict[int, str]:
+    """Return the errors of the calls that can only fail since their file has changed."""
+    found = {n: file for n, file in files.items() if file and file.is_outdated}
+    errors = {n: (await _left(x.tool, {**x.arguments}, x.path))[1] for n, x in found.items()}
+    return {number: error for number, error in errors.items() if error}
+
+
 async def unless_outdated(
     files: Mapping[int, ProposedFile | None], question: Callable[[], Awaitable[_Answer]]
 ) -> _Answer | None:

@@ -10,7 +10,7 @@ import pytest
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.dialogs import Approved, Decision, Rejected
-from agent_cli.contracts.errors import SettingsError
+from agent_cli.contracts.errors import SettingsError, ToolError
 from agent_cli.contracts.events import Event, Notice, ToolCall
 from agent_cli.contracts.permission_modes import Mode
 from agent_cli.contracts.permissions import ApprovalFacts, ExplainedPart, Rule
@@ -240,6 +240,31 @@ async def test_question_of_an_edit_stays_while_its_file_changes_elsewhere() -> N
     it.person.before_first = grows
 
     assert await it.decide(call) == [Approved()]
+    assert "shown anew" not in it.screen.text
+
+
+async def test_call_that_can_only_fail_since_its_file_changed_is_asked_about_no_more() -> None:
+    """A log that grows was shown anew twice a second, for an answer that changed nothing."""
+    it = Dialogue("y")
+    EDITED.write_text("first\n")
+    it.saved = ""
+    gone = "app.py has changed since you read it, so it was not replaced. Read it first."
+
+    async def foresee(_given: object, _context: ToolContext, contents: FileContents) -> None:
+        if EDITED.read_text() != "first\n":
+            raise ToolError(gone)
+        contents[str(EDITED.absolute())] = b"new\n"
+
+    async def grows() -> None:
+        EDITED.write_text("first\nsecond\n")
+        await asyncio.Event().wait()
+
+    write = tool("note", returns("done"), writes=lambda _given: [str(EDITED.absolute())])
+    it.tools = [replace(write, foresee=foresee)]
+    it.person.before_first = grows
+
+    call = replace(NOTE, input={"path": str(EDITED), "content": "new\n"})
+    assert await it.decide(call) == [Rejected(gone)]
     assert "shown anew" not in it.screen.text
 
 
