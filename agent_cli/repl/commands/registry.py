@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from agent_cli.terminal.views import View
 
 _WITH: Final = "with"
+_NAMED_MAX: Final = 3
 
 
 def commands_of(app: Application) -> Sequence[Command]:
@@ -169,8 +170,11 @@ async def _with(context: Context, argument: str) -> None:
 def _suggestion(name: str, commands: Sequence[Command]) -> str:
     names = [command.name for command in commands]
     begun = [each for each in names if name and each.startswith(name)]
-    near = begun or difflib.get_close_matches(name.lower(), names, n=1)
-    return f"; did you mean /{near[0]}?" if near else "; /help lists them"
+    swapped = [each for each in names if sorted(each) == sorted(name.lower())]
+    near = begun or swapped or difflib.get_close_matches(name.lower(), names, n=1)
+    *others, last = ["", *(f"/{each}" for each in near[:_NAMED_MAX])]
+    named = " or ".join(filter(None, (", ".join(others[1:]), last)))
+    return f"; did you mean {named}?" if named else "; /help lists them"
 
 
 def _help(context: Context, name: str) -> None:

@@ -126,7 +126,7 @@ def test_unambiguous_prefix_of_a_command_is_enough() -> None:
     _, shown = converse("/usa", "/un")
 
     assert shown[0].startswith("input ")
-    assert shown[-1] == "unknown command /un; did you mean /uncompact?"
+    assert shown[-1] == "unknown command /un; did you mean /uncompact, /unpin or /undo?"
 
 
 @each_row(
@@ -134,6 +134,7 @@ def test_unambiguous_prefix_of_a_command_is_enough() -> None:
     [
         ("/compact the plan", "compacted 4 messages: about 9,000 → 1,000 tokens"),
         ("/toosl", "unknown command /toosl; did you mean /tools?"),
+        ("/modle", "unknown command /modle; did you mean /model?"),  # /mode is nearer by letters
         ("/ nothing", "unknown command /; /help lists them"),
         ("/CLEAR", "unknown command /CLEAR; did you mean /clear?"),
         ("/kompact", "unknown command /kompact; did you mean /compact?"),
