@@ -18,6 +18,7 @@ from agent_cli.contracts.wording import byte_size, counted, first_named, one_lin
 from agent_cli.prompt_files.command_files import shipped_prompt
 from agent_cli.repl.commands import Command, Context, OutgoingPrompt
 from agent_cli.repl.recall import prompt_line
+from agent_cli.terminal.sanitize import reveal
 
 _NAMED_MAX: Final = 20
 _ASKED_MAX: Final = 5
@@ -195,7 +196,8 @@ def _show(context: Context, difference: Difference) -> None:
 def _shown(path: Path, workspace: Path) -> str:
     # Tools use real paths, but the path of the workspace may contain a link.
     root = workspace.resolve()
-    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+    name = str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+    return reveal(name).replace("\n", "\\n")  # or it would be two names
 
 
 def _add_dir(context: Context, path: str) -> None:

@@ -378,7 +378,10 @@ def undo_note(journal: Journal, run: RunChanges) -> str:
     """Return the note for the model about a run that was undone."""
     logs = journal.logs_of(run)
     was_there, was_not = fates(edits_of(run.changes, logs), logs)
-    restored, deleted = [*map(str, was_there)], [*map(str, was_not)]
+    # On one line each: the rest of a name must not read as words of the user.
+    restored, deleted = (
+        [str(path).replace("\n", "\\n") for path in paths] for paths in (was_there, was_not)
+    )
     what = "changes you made to files earlier in this conversation"
     if is_own_run(run.id):
         what = "what a command of their own had changed"
