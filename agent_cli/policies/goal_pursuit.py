@@ -181,7 +181,7 @@ class Pursuit:
             if evidence := claims.get("DONE"):
                 self._meet(progress, f"goal reached, says the model: {evidence}")
                 return ()
-            return self._go_on(progress, "the goal is not reported as reached; go on")
+            return self._go_on(progress, "the goal is not reported as reached", then="; go on")
         return await self._checked(progress)
 
     async def _checked(self, progress: GoalProgress) -> Sequence[UserMessage]:
@@ -212,16 +212,22 @@ class Pursuit:
             return ()
         return self._go_on(progress, f"`{check}` {how}", run.output)
 
-    def _go_on(self, progress: GoalProgress, what: str, output: str = "") -> Sequence[UserMessage]:
-        """Count a round; return the message with which the model goes on, if another is left."""
+    def _go_on(
+        self, progress: GoalProgress, what: str, output: str = "", *, then: str = ""
+    ) -> Sequence[UserMessage]:
+        """Count a round; return the message with which the model goes on, if another is left.
+
+        *then* is for the model alone.
+        """
         progress = self._timed(replace(progress, rounds=progress.rounds + 1))
         most = progress.goal.rounds_max
         if progress.rounds >= most:
-            self._give_up(progress, "stopped", f"{what}, after {counted(most, 'round')}")
+            more = "" if self._one_shot else "; set it again with --rounds N to go on"
+            self._give_up(progress, "stopped", f"{what} after {counted(most, 'round')}{more}")
         self._hold_limits(progress)
         record(self._conversation(), progress)
         self._publish(Notice("info", f"{what} · round {progress.rounds} of {most}"))
-        text = f"[agent-cli: {what} (round {progress.rounds} of {most})]"
+        text = f"[agent-cli: {what}{then} (round {progress.rounds} of {most})]"
         return [UserMessage.of(f"{text}\n{_shortened(output)}" if output else text)]
 
     def _hold_limits(self, progress: GoalProgress) -> None:

@@ -207,6 +207,19 @@ async def test_goal_without_a_check_ends_with_the_models_word() -> None:
     assert world.notices[-1] == "goal reached, says the model: all 3 pages read"
 
 
+async def test_goal_that_is_never_reported_as_reached_ends_with_what_to_do() -> None:
+    """It ended with "go on, after 2 rounds", which is a word for the model."""
+    world = World([], ["I began.", "I go on."], one_shot=False)
+
+    result = await world.go(Goal(text="read all", rounds_max=2))
+
+    assert world.notices == ["the goal is not reported as reached · round 1 of 2"]
+    assert result.error == (
+        "goal not reached: the goal is not reported as reached after 2 rounds; set it again with"
+        " --rounds N to go on"
+    )
+
+
 @each_row("during", ["check", "tree"])
 async def test_goal_ended_during_its_check_stays_ended(during: str) -> None:
     """The check goes on, and its failure is no new round."""
