@@ -6,6 +6,7 @@ import functools
 import gc
 import ipaddress
 import itertools
+import math
 import os
 import re
 import shutil
@@ -20,7 +21,7 @@ from typing import Any, TypeAlias
 
 import hypothesis
 import pytest
-from _pytest.faulthandler import fault_handler_stderr_fd_key
+from _pytest import faulthandler as pytest_faulthandler
 
 from agent_cli.system import programs
 from agent_cli.system.stop_signals import STOP_SIGNALS
@@ -48,6 +49,7 @@ FREEZE_EVERY = 250  # tests
 ENDED = itertools.count(1)
 # How many folders of tests there are, by the beginning of the test's name.
 FOLDERS = Counter[str]()
+LIMITED_SINCE_S = pytest.StashKey[float]()
 # What the test tried to reach.
 REFUSED: list[str] = []
 
@@ -65,7 +67,12 @@ hypothesis.settings.load_profile("any machine")
 
 
 def pytest_configure() -> None:
-    """Have launchers forked, or counted by `make coverage`; have less prepared; sync no file."""
+    """Have launchers forked, or counted by `make coverage`; have less prepared; sync no file.
+
+    Replace pytest's own limit of a test's time, for which it starts and ends a thread: a seventh of
+    what each test costs.
+    """
+    setattr(pytest_faulthandler, "get_timeout_config_value", lambda _config: 0.0)  # noqa: B010 - for mypy
     count_launchers()
     prepare_less(setattr)
     skip_syncs(setattr)
@@ -112,18 +119,37 @@ def pytest_runtest_logfinish() -> None:
         gc.freeze()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> None:
+    """Limit the time of each test by `faulthandler_timeout`; it may end a tenth early."""
+    limit_s = float(item.config.getini("faulthandler_timeout"))
+    if time.monotonic() >= item.config.stash.get(LIMITED_SINCE_S, -math.inf) + limit_s / 10:
+        _limit_time(item.config)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
     """Limit what follows a failure, too: pytest drops the limit there, for the sake of debuggers.
 
-    The end of a test whose work cannot be cancelled would otherwise hang the run for ever. pytest
-    ends the limit with the test; nothing would end that of a module that cannot be imported.
+    The end of a test whose work cannot be cancelled would otherwise hang the run for ever. Nothing
+    would end the limit of a module that cannot be imported.
     """
-    limit_s = float(node.config.getini("faulthandler_timeout"))
-    if limit_s and isinstance(node, pytest.Item):
-        exits = node.config.getini("faulthandler_exit_on_timeout")
-        stderr = node.config.stash[fault_handler_stderr_fd_key]
+    if isinstance(node, pytest.Item):
+        _limit_time(node.config)
+
+
+def pytest_unconfigure() -> None:
+    """End the limit with the tests."""
+    faulthandler.cancel_dump_traceback_later()
+
+
+def _limit_time(config: pytest.Config) -> None:
+    """Begin the limit anew: at its end the process writes the stack of every thread, and ends."""
+    if limit_s := float(config.getini("faulthandler_timeout")):
+        exits = config.getini("faulthandler_exit_on_timeout")
+        stderr = config.stash[pytest_faulthandler.fault_handler_stderr_fd_key]
         faulthandler.dump_traceback_later(limit_s, exit=exits, file=stderr)
+        config.stash[LIMITED_SINCE_S] = time.monotonic()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -139,8 +139,12 @@ def test_a_run_with_too_many_skips_fails_and_lists_the_reasons(tmp_path: Path) -
     assert "   2  Skipped: no such program: install it" in printed, printed
 
 
-async def test_a_test_that_fails_and_then_does_not_end_is_ended(tmp_path: Path) -> None:
-    """Such as one whose work ignores its cancellation, which its event loop waits for."""
+@pytest.mark.parametrize("outcome", ["pass", "assert False"])
+async def test_a_test_that_does_not_end_is_ended(tmp_path: Path, outcome: str) -> None:
+    """Such as one whose work ignores its cancellation, which its event loop waits for.
+
+    pytest gives up the limit of a test that fails.
+    """
 
     async def run(limit_s: int) -> str:
         return run_pytest(
@@ -151,7 +155,7 @@ async def test_a_test_that_fails_and_then_does_not_end_is_ended(tmp_path: Path) 
             "    yield\n"
             "    threading.Event().wait()\n"
             "def test_inner(never_ending):\n"
-            "    assert False\n",
+            f"    {outcome}\n",
             *("-o", f"faulthandler_timeout={limit_s}", "-o", "faulthandler_exit_on_timeout=true"),
         )
 
