@@ -18,6 +18,7 @@ class Emulator(pyte.HistoryScreen):
         """Create an empty screen with a scrollback of *history* rows."""
         super().__init__(columns, lines, history)
         self._scrolled: list[tuple[Mapping[int, Char], str]] = []
+        self._shown: dict[int, str] = {}
 
     if not TYPE_CHECKING:  # as pyte's says that everything is a function
         __getattribute__ = object.__getattribute__
@@ -33,8 +34,10 @@ class Emulator(pyte.HistoryScreen):
         if known and (len(known) > len(top) or top[len(known) - 1] is not known[-1][0]):
             known.clear()
         known += [(row, text_of(row)) for row in islice(top, len(known), None)]
-        shown = (text_of(self.buffer[number]) for number in range(self.lines))
-        return [*(text for _row, text in known), *shown]
+        # pyte notes which rows on the screen changed; most did not.
+        self._shown |= {number: text_of(self.buffer[number]) for number in self.dirty}
+        self.dirty.clear()
+        return [*(text for _row, text in known), *(self._shown[at] for at in range(self.lines))]
 
 
 def text_of(row: Mapping[int, Char]) -> str:

@@ -13,13 +13,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Self
 
 import pyte
 
 from agent_cli.terminal.first_prompt import PROMPT
 from tests.forked import start_in_terminal
 from tests.repl.emulator import Emulator, text_of
-from tests.waiting import unstalled_s
 
 SCRIPTED = Path(__file__).with_name("scripted.py")
 LIMIT_S = 60.0
@@ -51,7 +51,6 @@ class Terminal:
         self._text: str | None = None  # of the screen as it is
         self._stream = pyte.ByteStream(self._screen)
         self.bytes = b""
-        self.read_at_s: list[float] = []
         self._ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
         self.child = start_in_terminal(
@@ -62,7 +61,7 @@ class Terminal:
             folder=self.folder,
         )
 
-    def __enter__(self) -> "Terminal":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_failure: object) -> None:
@@ -175,7 +174,6 @@ class Terminal:
         except OSError:  # no process has the other side open any more
             return False
         self.bytes += data
-        self.read_at_s.append(unstalled_s())
         try:
             self._stream.feed(data)
         except TypeError as error:  # pyte knows no such sequence, and does not say which

@@ -13,7 +13,22 @@ FRAMES: Final = 2
 WAIT: Final = "while [ ! -e ran ]; do sleep 0.01; done"
 
 
-def moves(terminal: Terminal, doing: str) -> None:
+class TimedTerminal(Terminal):
+    """Notes when each piece is read, with a clock that costs as much as reading it."""
+
+    def __init__(self) -> None:
+        self.read_at_s: list[float] = []
+        super().__init__()
+
+    def _read(self, timeout_s: float) -> bool:
+        before = len(self.bytes)
+        runs = super()._read(timeout_s)
+        if len(self.bytes) > before:
+            self.read_at_s.append(unstalled_s())
+        return runs
+
+
+def moves(terminal: TimedTerminal, doing: str) -> None:
     """Wait until *doing* is shown as the activity, and then for some frames."""
     terminal.until(f" {doing}")
     reads = len(terminal.read_at_s)
@@ -21,7 +36,7 @@ def moves(terminal: Terminal, doing: str) -> None:
     terminal.until("Ctrl-C stops")
 
 
-def longest_gap_s(terminal: Terminal, since: int, until_s: float) -> float:
+def longest_gap_s(terminal: TimedTerminal, since: int, until_s: float) -> float:
     """Return the longest time between two signs of life."""
     times = [*terminal.read_at_s[since:], until_s]
     return max(after - before for before, after in itertools.pairwise(times))
@@ -29,7 +44,7 @@ def longest_gap_s(terminal: Terminal, since: int, until_s: float) -> float:
 
 def test_screen_changes_every_second_of_a_run() -> None:
     """Waiting for the model, thinking, writing, retrying, and calling a tool that runs."""
-    with Terminal() as terminal:
+    with TimedTerminal() as terminal:
         terminal.until_loaded()
         before = len(terminal.read_at_s)
         terminal.send(f"phases {WAIT}\r")
@@ -58,7 +73,7 @@ def test_screen_changes_every_second_of_a_run() -> None:
 
 def test_screen_changes_every_second_of_a_slow_command() -> None:
     """A summary, and a shell escape without output."""
-    with Terminal() as terminal:
+    with TimedTerminal() as terminal:
         terminal.until_loaded()
         terminal.send("/compact forever\r")
         moves(terminal, "/compact forever · ")
