@@ -7,6 +7,7 @@ folder are hidden by one mount: an unreadable copy of its names in its place.
 import hashlib
 import os
 import re
+import secrets
 import stat
 import subprocess
 import tempfile
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.sandbox.bundled import bundled
-from agent_cli.sandbox.confinement import Candidate, Confinement, Places
+from agent_cli.sandbox.confinement import SHELL, Candidate, Confinement, Places
 from agent_cli.sandbox.path_sets import is_inside
 from agent_cli.sandbox.policy import Rules
 from agent_cli.sandbox.seccomp import has_filter
@@ -118,13 +119,15 @@ def confinement(bubblewrap: Bubblewrap, rules: Rules, places: Places, cwd: Path)
     if bubblewrap.version < VERSION_MIN:
         raise OSError(f"{bubblewrap.program} does not run, or is older than 0.5")
     prefix = arguments(bubblewrap, rules, places, cwd=cwd)
-    return replace(outline(bubblewrap, places), prefix=prefix, rest=-1)
+    return replace(outline(bubblewrap, places), prefix=prefix, rest=-1, shell=SHELL)
 
 
 def outline(bubblewrap: Bubblewrap, places: Places) -> Confinement:
     """Return the confinement of a command that is started before its rules are known.
 
-    Without the arguments that bubblewrap waits for, its root is empty, and no command is found.
+    Without the arguments that bubblewrap waits for, its root is empty, and no command is found. Nor
+    is one with a part of them, as if this program is killed while memory is too short to send all:
+    the last makes the link with which the command begins, by a name that nobody knows.
     """
     return Confinement(
         prefix=[str(bubblewrap.program), "--args", str(_ARGUMENTS_DESCRIPTOR), "--"],
@@ -134,6 +137,7 @@ def outline(bubblewrap: Bubblewrap, places: Places) -> Confinement:
         ),
         nested=True,
         rest=_ARGUMENTS_DESCRIPTOR,
+        shell=f"/run/agent-cli-{secrets.token_hex(8)}/sh",
     )
 
 

@@ -14,6 +14,8 @@ from agent_cli.system.paths import is_dir, real_path
 from agent_cli.system.records import dataclass, field
 from agent_cli.system.temporary_files import OwnFolder
 
+SHELL = "/bin/sh"
+
 
 def _nothing() -> Sequence[str]:
     return ()
@@ -55,8 +57,10 @@ class Confinement:
             keeps a list of the files that appeared, until `Sandbox.settle`.
         nested: Whether the command runs in a process namespace of its own, not in our group.
         hidden: The paths that the command cannot read.
-        rest: The number of the descriptor from which the program reads the `arguments` of another
-            confinement, made while it starts; -1: it has its own.
+        rest: The number of the descriptor from which the program reads the `rest_of` its arguments,
+            made by another confinement while it starts; -1: it has its own.
+        shell: The first shell of a nested command. With `rest` a link, made by the last of these
+            arguments: a part of them, without what the others hide, starts nothing.
     """
 
     prefix: Sequence[str] = ()
@@ -67,11 +71,12 @@ class Confinement:
     nested: bool = False
     hidden: Sequence[Path] = ()
     rest: int = -1
+    shell: str = SHELL
 
-    @property
-    def arguments(self) -> bytes:
-        """The arguments of the program in `prefix`, each with a NUL behind it."""
-        return b"".join(os.fsencode(word) + b"\0" for word in self.prefix[1:-1])
+    def rest_of(self, begun: "Confinement") -> bytes:
+        """Return the arguments for the program that *begun* started, each with a NUL behind it."""
+        words = [*self.prefix[1:-1], "--symlink", SHELL, begun.shell]
+        return b"".join(os.fsencode(word) + b"\0" for word in words)
 
     @property
     def is_sandbox(self) -> bool:

@@ -185,6 +185,44 @@ async def test_nothing_runs_in_a_sandbox_whose_arguments_never_come(bash: Bash) 
     assert not (root / "ran").exists()
 
 
+async def test_nothing_runs_in_a_sandbox_with_a_part_of_its_arguments(bash: Bash) -> None:
+    """As if this program was killed while memory was too short to send all of them at once."""
+    root, sandbox = bash.place.root, bash.place.sandbox
+    program = shutil.which("bash")
+    assert program
+    whole = await sandbox.confine(root)
+    assert whole
+
+    def code_with(length: int | None) -> int:
+        outline = sandbox.outline()
+        assert outline
+        text = "cat .env; touch ran"
+        line = CommandLine(text, Path(program), root, command_environment(), outline)
+        link, reading = bash.workspace.shared.launcher.launch(line.order())
+        assert link.rest
+        with link.rest:
+            link.rest.write(whole.rest_of(outline)[:length])
+        while not link.found("status"):
+            link.take(link.socket.recv(READ_BYTES_MAX))
+        link.end(LIMIT_S)
+        os.close(reading)
+        return int(link.found("status")["status"])
+
+    arguments = whole.rest_of(sandbox.outline() or whole)
+    options = [at + 1 for at in range(len(arguments)) if arguments[at:].startswith(b"\0--")]
+    *_, before_the_link = options
+    ends = (*options, len(arguments) - 2, len(arguments) - len(b"/sh\0"))
+
+    codes = {end: code_with(end) for end in ends}
+
+    assert codes == dict.fromkeys(ends, 1)
+    assert before_the_link > arguments.index(b"--seccomp")
+    assert not (root / "ran").exists()
+    assert code_with(None) == 0
+    assert (root / "ran").exists()
+    whole.release()
+
+
 async def test_command_begins_anew_whose_rules_are_longer_than_a_pipe(
     bash: Bash, monkeypatch: pytest.MonkeyPatch
 ) -> None:

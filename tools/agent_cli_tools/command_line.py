@@ -105,7 +105,6 @@ left() {{
 left && sleep 0.05 && left && printf %s "$names" >&{LEFT_DESCRIPTOR}
 exit $code
 """
-_SH = "/bin/sh"
 _OWN_PROCESSES_MAX = 4096
 _MORE_PROCESSES_MAX = 512
 
@@ -136,7 +135,7 @@ class CommandLine:
         bash = str(self.bash)
         shell = [bash, "--noprofile", "--norc", "-c", _LIMITED, "bash"]
         if confinement.nested:
-            shell = [_SH, "-c", _NESTED, "sh", bash]
+            shell = [confinement.shell, "-c", _NESTED, "sh", bash]
         words = (self._processes_max(), self.text, *self.exports)
         return Order(
             arguments=[*confinement.prefix, *shell, *words],

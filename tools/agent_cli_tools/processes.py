@@ -363,7 +363,8 @@ async def start(
     try:
         if confine:
             confinement = await confine()
-            if not link.complete(confinement.arguments):  # so it begins anew, with all of them
+            rest = confinement.rest_of(line.confinement)
+            if not link.complete(rest):  # so it begins anew, with all of them
                 await asyncio.shield(unstoppable(lambda: link.end(_END_LIMIT_S)))
                 os.close(reading)
                 reading = -1
