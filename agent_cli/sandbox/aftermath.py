@@ -105,6 +105,17 @@ class Appeared:
         return bool(files) and known.issuperset(files)
 
 
+def looked_for(
+    search: Callable[[], Acting], before: Acting, writable: Sequence[Path], missing: Sequence[Path]
+) -> tuple[Sequence[Appeared], Sequence[str]]:
+    """Return what appeared after *search*, and sentences about what was not searched."""
+    try:
+        after = search()
+    except OSError as error:
+        return (), [f"what the command added could not be looked for ({error.strerror})"]
+    return appeared(before, after, writable, missing), [*unsearched(before, after)]
+
+
 def appeared(
     before: Acting, after: Acting, writable: Sequence[Path], missing: Sequence[Path] = ()
 ) -> list[Appeared]:

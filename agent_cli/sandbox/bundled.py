@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agent_cli.sandbox.confinement import Candidate
+from agent_cli.sandbox.report import is_shortage
 from agent_cli.system.paths import real_path
 
 PROGRAMS = "programs"
@@ -45,7 +46,8 @@ def bundled(is_foreign: Callable[[Path], bool], state_dir: Path) -> Candidate | 
     try:
         return Candidate(_copy(folder, state_dir) / _PROGRAM)
     except OSError as error:
-        return Candidate(program, f"it cannot be copied to {state_dir} ({error.strerror})")
+        refusal = f"it cannot be copied to {state_dir} ({error.strerror})"
+        return Candidate(program, refusal, is_short=is_shortage(error))
 
 
 def installation() -> Path:

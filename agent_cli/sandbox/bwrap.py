@@ -22,6 +22,7 @@ from agent_cli.sandbox.bundled import bundled
 from agent_cli.sandbox.confinement import SHELL, Candidate, Confinement, Places
 from agent_cli.sandbox.path_sets import is_inside
 from agent_cli.sandbox.policy import Rules
+from agent_cli.sandbox.report import raise_shortage
 from agent_cli.sandbox.seccomp import has_filter
 from agent_cli.system.keeper import LEFT_DESCRIPTOR
 from agent_cli.system.paths import current_folder, real_path
@@ -63,7 +64,11 @@ class Bubblewrap:
 
     @cached_property
     def version(self) -> tuple[int, ...]:
-        """The version that the program prints; () if it does not run."""
+        """The version that the program prints; () if it does not run.
+
+        Raises:
+            OSError: It cannot be started now.
+        """
         try:
             run = subprocess.run(
                 [self.program, "--version"],
@@ -73,7 +78,10 @@ class Bubblewrap:
                 check=False,
                 env={},
             )
-        except (OSError, subprocess.TimeoutExpired):
+        except OSError as error:
+            raise_shortage(error)
+            return ()
+        except subprocess.TimeoutExpired:
             return ()
         return tuple(map(int, re.findall(r"\d+", run.stdout)))
 
@@ -114,7 +122,7 @@ def confinement(bubblewrap: Bubblewrap, rules: Rules, places: Places, cwd: Path)
     """Return the parameters for starting a command under *rules*.
 
     Raises:
-        OSError: This bubblewrap is too old, or does not run.
+        OSError: This bubblewrap is too old, or does not run, or not now.
     """
     if bubblewrap.version < VERSION_MIN:
         raise OSError(f"{bubblewrap.program} does not run, or is older than 0.5")

@@ -145,11 +145,12 @@ class Confinement:
 class Candidate:
     """A program that may build the sandbox, found but not yet tried.
 
-    `refusal` says why it must not be run; "" if it may.
+    `refusal` says why it must not be run; "" if it may. With `is_short` only for want of resources.
     """
 
     program: Path
     refusal: str = ""
+    is_short: bool = False
 
 
 @dataclass(frozen=True, slots=True)

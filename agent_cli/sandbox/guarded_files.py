@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path, PurePath
 
+from agent_cli.sandbox.report import is_shortage
 from agent_cli.system import paths
 from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.loading import late_pattern
@@ -247,13 +248,13 @@ def may_hold_token(name: str) -> bool:
 
 
 def holds_token(path: PurePath) -> bool:
-    """Return whether *path* is a settings file with a token in it."""
+    """Return whether *path* is a settings file with a token in it, or cannot be read just now."""
     if not may_hold_token(path.name):
         return False
     try:
         return _TOKEN.search(start_of(path, _BYTES_MAX)) is not None
-    except OSError:
-        return False
+    except OSError as error:
+        return is_shortage(error)
 
 
 # The places in a home directory where programs keep keys, passwords and histories.

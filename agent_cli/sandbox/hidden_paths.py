@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from agent_cli.sandbox.path_sets import TEMPORARY, holds
+from agent_cli.sandbox.report import raise_shortage
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.paths import real_path
 from agent_cli.system.programs import users_path
@@ -120,13 +121,15 @@ class OtherNames:
         gone = {path: state for path, state in self._known.items() if _inode(path) != state.inode}
         if not gone:
             return
-        self._known = {path: each for path, each in self._known.items() if path not in gone}
         sought = {state.inode: state for state in gone.values()}
+        moved: dict[Path, _State] = {}
         for path, state in self._find(sought):
             before = sought[state.inode]
             # Inode numbers of deleted files are reused; a moved file has its old time and size.
             if (state.changed_ns, state.size) == (before.changed_ns, before.size):
-                self._known[path] = state
+                moved[path] = state
+        left = {path: each for path, each in self._known.items() if path not in gone}
+        self._known = left | moved
 
     def _find(self, inodes: Collection[Inode]) -> Iterator[tuple[Path, _State]]:
         numbers = {number for _device, number in inodes}
@@ -141,7 +144,7 @@ class OtherNames:
         waiting = [str(folder) for folder in self._folders]
         count = 0
         while waiting and count < _ENTRIES_MAX:
-            entries = _entries(waiting.pop())
+            entries = entries_in(waiting.pop())
             count += len(entries)
             yield from entries
             waiting += [each.path for each in entries if each.is_dir(follow_symlinks=False)]
@@ -158,7 +161,8 @@ def linked_files(folder: Path) -> list[Path]:
             if entry.is_file(follow_symlinks=False)
             and entry.stat(follow_symlinks=False).st_nlink > 1
         ]
-    except OSError:
+    except OSError as error:
+        raise_shortage(error)
         return []  # A file, or missing.
 
 
@@ -205,7 +209,7 @@ def _beside(folders: Sequence[Path], kept: Sequence[Path]) -> Iterator[Path]:
         if folder in done or not inside.isdisjoint((folder, *folder.parents)):
             continue
         done.add(folder)
-        for entry in _entries(folder):
+        for entry in entries_in(folder):
             if entry.is_symlink() or Path(entry.path) in inside:
                 continue
             if Path(entry.path) in above:
@@ -228,11 +232,17 @@ def _installed(home: Path) -> Iterator[Path]:
             yield folder if is_wide else around
 
 
-def _entries(folder: Path | str) -> Sequence["os.DirEntry[str]"]:
+def entries_in(folder: Path | str) -> Sequence["os.DirEntry[str]"]:
+    """Return the entries of *folder*; none if it may not be listed, or is gone.
+
+    Raises:
+        OSError: It cannot be listed just now.
+    """
     try:
         with os.scandir(folder) as entries:
             return list(entries)
-    except OSError:
+    except OSError as error:
+        raise_shortage(error)
         return ()
 
 
@@ -281,7 +291,8 @@ def mounted_files(table: str) -> Iterator[str]:
 def _read(table: str) -> str:
     try:
         return Path(table).read_text(errors="surrogateescape")
-    except OSError:
+    except OSError as error:
+        raise_shortage(error)
         return ""
 
 

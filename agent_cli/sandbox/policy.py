@@ -20,7 +20,13 @@ from agent_cli.sandbox.acting import (
 )
 from agent_cli.sandbox.git_folders import GitFolders, GitSearch
 from agent_cli.sandbox.guarded_files import HOME_NAMES, MAY_HOLD_PASSWORDS, PROTECTED_NAMES, SECRETS
-from agent_cli.sandbox.hidden_paths import OtherNames, linked_files, personal_files, socket_covers
+from agent_cli.sandbox.hidden_paths import (
+    OtherNames,
+    entries_in,
+    linked_files,
+    personal_files,
+    socket_covers,
+)
 from agent_cli.sandbox.path_sets import around_in_temporary, fewer, holds, outermost, unique
 from agent_cli.sandbox.secret_index import Contents, PathMarks, SecretIndex, never
 from agent_cli.system.folder_watch import FolderWatch
@@ -373,13 +379,14 @@ class SandboxPolicy:
 
         No list of start files is complete; in other workspaces they are not writable anyway.
         """
-        for path in _entries(self.home):
+        for path in sorted(Path(entry.path) for entry in entries_in(self.home)):
             is_work = any(root.is_relative_to(path) for root in self.roots)
             if path.name.startswith(".") and path.name != ".git" and not is_work:
                 yield path
 
     def _secret_names(self, directory: Path) -> list[Path]:
-        return [path for path in _entries(directory) if self._is_secret(f"/{path.name}")]
+        names = sorted(entry.name for entry in entries_in(directory))
+        return [directory / name for name in names if self._is_secret(f"/{name}")]
 
 
 def _names(roots: Sequence[Path]) -> list[Path]:
@@ -391,10 +398,3 @@ def _settings(inside: Sequence[Contents], part: slice) -> Iterator[Path]:
     """Yield *part* of the settings that programs act on in folders below the roots."""
     for contents in inside:
         yield from contents.settings[part]
-
-
-def _entries(directory: Path) -> list[Path]:
-    try:
-        return sorted(directory.iterdir())
-    except OSError:
-        return []

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
 import secrets
@@ -14,24 +15,22 @@ from typing import TYPE_CHECKING
 
 from agent_cli.sandbox.bwrap import REPLACED
 from agent_cli.sandbox.confinement import Confinement
+from agent_cli.sandbox.report import is_shortage
 from agent_cli.system.launching import KeeperLink, Launcher, Order
 from agent_cli.system.private_files import write_private
 from agent_cli.system.records import dataclass
 
 if TYPE_CHECKING:
+    from agent_cli.sandbox.backends import Backend
     from agent_cli.sandbox.policy import SandboxPolicy
 
 _LIMIT_S = 10.0
-_SHORTAGES = frozenset(
-    {
-        *(errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT),
-        *(errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.ENOBUFS),
-    }
-)
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _OUTPUT_BYTES = 65_536
 _SHOWN_CHARS = 200
 _REMEMBERED_MAX = 50
+# Raise this number when sandboxes are built differently, so that stored test results expire.
+_EDITION = 3
 
 # Each access that succeeds prints a line; "ran" comes last, so a script cut short is detected.
 _SCRIPT = """
@@ -91,7 +90,7 @@ def fault(
     except TimeoutError as error:
         raise CannotTryError(f"it did not answer in {_LIMIT_S:g} s") from error
     except OSError as error:
-        if error.errno in _SHORTAGES:
+        if is_shortage(error):
             raise CannotTryError(str(error)) from error
         return str(error)
 
@@ -159,6 +158,16 @@ def _read_all(reading: int, link: KeeperLink) -> str:
     link.take(link.socket.recv(_OUTPUT_BYTES))
     failed = link.found("failed")
     return str(failed["failed"]) if failed else received.decode(errors="replace")
+
+
+def key_of(backend: "Backend", policy: "SandboxPolicy") -> str:
+    """Return the name of the test of *backend* under *policy*."""
+    parts = [str(_EDITION), backend.state, str(os.getuid()), str(policy.network)]
+    parts += map(str, policy.roots)
+    if backend.program is not None:
+        state = backend.program.stat()
+        parts += [str(backend.program), str(state.st_mtime_ns), str(state.st_size)]
+    return hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()
 
 
 class Memory:

@@ -1,5 +1,6 @@
-"""Report the active sandbox in one sentence."""
+"""Report the active sandbox in one sentence, and what keeps it from being made."""
 
+import errno
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -91,3 +92,25 @@ class Report:
 
 class SandboxMissing(AgentCliError):
     """`sandbox.mode` is "required" but no sandbox works; the message says why."""
+
+
+_SHORTAGES: Final = frozenset(
+    {
+        *(errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT),
+        *(errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.ENOBUFS),
+    }
+)
+
+
+def is_shortage(error: OSError) -> bool:
+    """Return whether *error* tells of a lack of resources, which others can cause.
+
+    It says nothing about a sandbox, nor about a file: that one may be there, and hold secrets.
+    """
+    return error.errno in _SHORTAGES
+
+
+def raise_shortage(error: OSError) -> None:
+    """Raise *error* if it is a shortage, so that no command runs with a part of its rules."""
+    if is_shortage(error):
+        raise error

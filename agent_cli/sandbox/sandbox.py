@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import hashlib
 import os
 import shutil
 import threading
@@ -30,8 +29,6 @@ Mode: TypeAlias = Literal["auto", "required", "off"]
 _log = logger(__name__)
 _MEMORY = "sandbox.json"
 _MOVED = "moved"
-# Raise this number when sandboxes are built differently, so that stored test results expire.
-_EDITION = 3
 _OF_ALL = "the workspace is /, and nothing lies outside it: start in the folder of your project"
 _TOO_LARGE = "the workspace is too large to find every secret in it: commands may read some"
 
@@ -112,11 +109,19 @@ class Sandbox:
             self._probing.add_done_callback(found)
 
     async def ready(self) -> Report:
-        """Wait for the probe; return the report of the active sandbox."""
+        """Wait for the probe; return the report of the active sandbox.
+
+        Raises:
+            OSError: For want of resources it is not known whether one works.
+        """
         if self._report is None:
             self.start()
             assert self._probing is not None
-            self._report = await asyncio.shield(self._probing)
+            try:
+                self._report = await asyncio.shield(self._probing)
+            except OSError:
+                self._probing = None  # resources may be there again for the next command
+                raise
         return self._report
 
     def open_dir(self, folder: Path) -> None:
@@ -235,12 +240,15 @@ class Sandbox:
 
         A sandbox that could not be tested for lack of resources is used if no other passes.
         Otherwise any user of the machine could switch the sandbox off by exhausting resources.
+
+        Raises:
+            OSError: There is none, and one could not be prepared for lack of resources.
         """
         # Imported here, since this runs later, in a thread, and must not delay the first request.
         from agent_cli.sandbox.backends import backends
         from agent_cli.sandbox.bundled import PROGRAMS
         from agent_cli.sandbox.confinement import Candidate
-        from agent_cli.sandbox.probe import CannotTryError, Memory
+        from agent_cli.sandbox.probe import CannotTryError, Memory, key_of
 
         for name in (_MOVED, PROGRAMS):
             forget_old(self._state_dir / name)
@@ -249,12 +257,14 @@ class Sandbox:
         memory = Memory(self._state_dir / _MEMORY)
         reasons: list[str] = []
         untried: Backend | None = None
+        is_short = False
         find = self._find or backends
         for backend in find(self._policy.roots, self._state_dir):
             if isinstance(backend, Candidate):
                 reasons.append(f"{backend.program}: {backend.refusal}")
+                is_short = is_short or backend.is_short
                 continue
-            key = self._key(backend)
+            key = key_of(backend, self._policy)
             known = memory.knows(key)
             try:
                 reason = "" if known else self._fault(backend)
@@ -270,6 +280,8 @@ class Sandbox:
             reasons.append(f"{backend.program or backend.state}: {reason}")
         if untried:
             return self._use(untried, reasons)
+        if is_short:
+            raise OSError("; ".join(reasons))
         return Report("none", reason="; ".join(reasons) or "no bubblewrap, and no Landlock")
 
     def _use(self, backend: "Backend", reasons: Sequence[str]) -> Report:
@@ -335,7 +347,12 @@ class Sandbox:
                 self._policy.close()  # of a probe that goes on
                 raise OSError(errno.ECANCELED, "the sandbox is closed")
             if self._places is None or not self._places.exist():
-                self._places = Places.create()
+                try:
+                    self._places = Places.create()
+                except FileNotFoundError:  # "no usable directory", if no file can be opened
+                    for each in os.pipe():
+                        os.close(each)
+                    raise
             return self._places
 
     def _confined(self, backend: "Backend", cwd: Path) -> "tuple[Confinement, Rules, Acting]":
@@ -346,7 +363,7 @@ class Sandbox:
         return replace(confinement, hidden=rules.hidden), rules, before
 
     def _confine(self, backend: "Backend", cwd: Path) -> "Confinement":
-        from agent_cli.sandbox.aftermath import Appeared, appeared, same_but_harmless, unsearched
+        from agent_cli.sandbox.aftermath import Appeared, looked_for, same_but_harmless
         from agent_cli.sandbox.guarded_files import PROTECTED_NAMES
         from agent_cli.sandbox.tripwire import Tripwire
 
@@ -358,6 +375,10 @@ class Sandbox:
             is_harmless=same_but_harmless,
         )
 
+        def search() -> "Acting":
+            self._policy.follow()
+            return self._policy.acting(before)
+
         def release() -> Sequence[str]:
             # Parallel commands end in threads; each file is found once.
             with self._cleaning:
@@ -368,22 +389,12 @@ class Sandbox:
                     sentences = tripwire.restore(self._state_dir / _MOVED)
                     for sentence in sentences:  # another program's change is undone with it
                         self._warn(f"sandbox: {sentence}")
-                self._policy.follow()
-                after = self._policy.acting(before)
-                new = appeared(before, after, rules.writable, rules.missing)
+                new, unsearched = looked_for(search, before, rules.writable, rules.missing)
                 self._undecided.add([*new, *map(Appeared.at, tripwire.added())])
-                sentences += unsearched(before, after)
+                sentences += unsearched
             for sentence in sentences:
                 # No result shows this if the command ran on after its call.
                 _log.warning("protected file changed", sentence=sentence)
             return sentences
 
         return replace(confinement, release=release)
-
-    def _key(self, backend: "Backend") -> str:
-        parts = [str(_EDITION), backend.state, str(os.getuid()), str(self._policy.network)]
-        parts += map(str, self._policy.roots)
-        if backend.program is not None:
-            state = backend.program.stat()
-            parts += [str(backend.program), str(state.st_mtime_ns), str(state.st_size)]
-        return hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()

@@ -12,6 +12,7 @@ from agent_cli.sandbox.guarded_files import (
     may_hold_token,
     settings_among,
 )
+from agent_cli.sandbox.report import is_shortage, raise_shortage
 from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.folder_watch import FolderWatch
 from agent_cli.system.paths import real_path
@@ -268,7 +269,9 @@ class SecretIndex:
             # The user can make it readable at any time, with unknown secrets in it.
             self._refused.add(path)
             return None
-        except OSError:
+        except OSError as error:
+            self._has_missed = self._has_missed or is_shortage(error)
+            raise_shortage(error)
             return None  # Deleted meanwhile.
         if not is_watched:
             self._unwatched.add(path)

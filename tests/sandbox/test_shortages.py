@@ -1,0 +1,124 @@
+"""A lack of descriptors, which other programs may cause, takes nothing away from the sandbox."""
+
+import asyncio
+import os
+import resource
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from agent_cli.sandbox import Sandbox, SandboxPolicy, landlock
+from agent_cli.sandbox.guarded_files import holds_token
+from agent_cli.sandbox.hidden_paths import OtherNames
+from agent_cli.sandbox.secret_index import PathMarks, SecretIndex
+from agent_cli_tools.secret_files import is_secret
+from tests.sandbox.world import world
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sandboxes of Linux")
+
+
+@contextmanager
+def few_descriptors(free: int = 0) -> Generator[None]:
+    """Leave so many descriptors *free* in this process."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = max(int(each.name) for each in Path("/proc/self/fd").iterdir()) + 40
+    taken: list[int] = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, limits[1]))
+    try:
+        with suppress(OSError):
+            while True:
+                taken.append(os.open("/", os.O_RDONLY))
+        for descriptor in taken[:free]:
+            os.close(descriptor)
+        del taken[:free]
+        yield
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+@pytest.mark.parametrize("free", range(8))
+def test_sandbox_that_could_not_be_tried_is_not_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int
+) -> None:
+    """In the mode "auto" all commands of the session would then run without one."""
+    with world("bwrap"):  # else it cannot be tried here
+        pass
+    monkeypatch.chdir(sys.prefix)  # so the bundled program is run from a copy
+    (root := tmp_path / "ws").mkdir()
+    policy = SandboxPolicy((root,), home=tmp_path, own=(), is_secret=is_secret)
+    sandbox = Sandbox(lambda: policy, mode="auto", state_dir=tmp_path / "own")
+
+    async def use() -> tuple[str, bool]:
+        await asyncio.to_thread(int)  # a thread for the probe
+        with few_descriptors(free), suppress(OSError):
+            await sandbox.ready()
+        confinement = await sandbox.confine(root)
+        return (await sandbox.ready()).state, bool(confinement and confinement.is_sandbox)
+
+    try:
+        state, is_confined = asyncio.run(use())
+    finally:
+        sandbox.close()
+
+    assert is_confined
+    assert state == "bwrap" or (free < 2 and landlock.abi() >= landlock.ABI_MIN)
+
+
+def test_secrets_are_found_once_folders_can_be_listed_again(tmp_path: Path) -> None:
+    """A folder that cannot be listed for now is not one that is gone."""
+    secrets = [tmp_path / "a" / "b" / ".env", tmp_path / "a" / ".npmrc"]
+    secrets[0].parent.mkdir(parents=True)
+    secrets[0].write_text("KEY=1\n")
+    secrets[1].write_text("//registry.example/:_authToken=abc\n")
+    index = SecretIndex(tmp_path, PathMarks(is_secret))
+
+    with few_descriptors(), pytest.raises(OSError, match="Too many open files"):
+        index.contents()
+    with few_descriptors(1):  # a folder at a time can be listed, but no file beside it read
+        first = index.contents().secrets
+
+    assert {*secrets} <= {*first}
+    assert sorted(index.contents().secrets) == sorted(secrets)
+
+
+def test_settings_file_that_cannot_be_read_for_now_may_hold_a_token(tmp_path: Path) -> None:
+    (settings := tmp_path / ".npmrc").write_text("color=true\n")
+
+    with few_descriptors():
+        is_kept_back = holds_token(settings)
+
+    assert is_kept_back
+    assert not holds_token(settings)
+
+
+def test_moved_secret_is_found_once_folders_can_be_listed_again(tmp_path: Path) -> None:
+    secret, moved = tmp_path / ".env", tmp_path / "moved.txt"
+    secret.write_text("KEY=1\n")
+    names = OtherNames([tmp_path])
+    names.remember([secret], is_changed=True)
+    secret.rename(moved)
+
+    with few_descriptors(), pytest.raises(OSError, match="Too many open files"):
+        names.follow()
+    names.follow()
+
+    assert names.known() == [moved]
+
+
+def test_command_ends_although_what_it_added_cannot_be_looked_for() -> None:
+    """It is said, so that nothing that acts is used unseen."""
+    with world("bwrap") as place:
+        confinement = asyncio.run(place.sandbox.confine(place.root))
+        assert confinement
+        (place.root / "new").mkdir()
+        import_module("structlog")  # as the program has by then
+        with few_descriptors():
+            [sentence] = confinement.release()
+
+    assert "could not be looked for (Too many open files)" in sentence
