@@ -16,7 +16,7 @@ from pathlib import Path
 from agent_cli.sandbox import bwrap, landlock
 from agent_cli.sandbox.bwrap import Bubblewrap
 from agent_cli.sandbox.confinement import Candidate, Confinement, Places
-from agent_cli.sandbox.path_sets import outermost, unique
+from agent_cli.sandbox.path_sets import holds, outermost, unique
 from agent_cli.sandbox.policy import Rules
 from agent_cli.sandbox.report import State
 from agent_cli.sandbox.seccomp import filter_program
@@ -91,7 +91,10 @@ def landlock_confinement(rules: Rules, places: Places) -> Confinement:
     readable = _readable(Path("/"), frozenset(rules.hidden))
     if is_read_only:
         readable = _readable_without_others(rules, places)
-    writable = (*rules.writable, temporary, *(Path("/dev", name) for name in devices))
+    # A right to the whole of /dev/shm would be one to all that is above a workspace there.
+    kept = (*rules.hidden, *rules.visible, *rules.writable)
+    shared = (path for name in devices if not holds(path := Path("/dev", name), kept))
+    writable = (*rules.writable, temporary, *shared)
     return Confinement(
         environment={"TMPDIR": str(temporary)},
         restriction=Restriction(
