@@ -122,18 +122,17 @@ def _readable_without_others(rules: Rules, places: Places) -> Iterator[Path]:
 def _readable(directory: Path, hidden: frozenset[Path]) -> Iterator[Path]:
     """Yield *directory*, or its readable entries if it contains a hidden path."""
     above = {parent for path in hidden for parent in path.parents}
-    if directory not in above:
-        yield directory
-        return
-    try:
-        entries = list(directory.iterdir())
-    except OSError:
-        return
-    for path in entries:
-        if path in above:
-            yield from _readable(path, hidden)
-        elif path not in hidden and not path.is_symlink():
+    waiting = [directory]
+    while waiting:
+        path = waiting.pop()
+        if path not in above:
             yield path
+            continue
+        try:
+            entries = list(path.iterdir())
+        except OSError:
+            continue
+        waiting += (each for each in entries if not (each in hidden or each.is_symlink()))
 
 
 def seatbelt_confinement(rules: Rules, places: Places) -> Confinement:

@@ -38,6 +38,8 @@ _INCLUDED_BY_SSH = Path("/etc/ssh/ssh_config.d")
 # The first numbers after the standard streams and the launcher's own descriptor.
 _FILTER_DESCRIPTOR = LEFT_DESCRIPTOR + 1
 _ARGUMENTS_DESCRIPTOR = _FILTER_DESCRIPTOR + 1
+# Bubblewrap takes 9,000; some are added, such as ways to the network.
+_ARGUMENTS_MAX = 8_900
 _VERSION_LIMIT_S = 10.0
 _DISABLES_NESTING = (0, 8)
 VERSION_MIN = (0, 5)
@@ -122,11 +124,17 @@ def confinement(bubblewrap: Bubblewrap, rules: Rules, places: Places, cwd: Path)
     """Return the parameters for starting a command under *rules*.
 
     Raises:
-        OSError: This bubblewrap is too old, or does not run, or not now.
+        OSError: This bubblewrap is too old, or does not run, or not now; or the rules are too many.
     """
     if bubblewrap.version < VERSION_MIN:
         raise OSError(f"{bubblewrap.program} does not run, or is older than 0.5")
     prefix = arguments(bubblewrap, rules, places, cwd=cwd)
+    if len(prefix) > _ARGUMENTS_MAX:
+        some = ", ".join(map(str, rules.hidden[-2:]))
+        raise OSError(
+            f"{len(rules.hidden):,} paths are to be hidden, such as {some}, which is more than"
+            " bubblewrap takes: start in a folder with fewer files that look like keys"
+        )
     return replace(outline(bubblewrap, places), prefix=prefix, rest=-1, shell=SHELL)
 
 

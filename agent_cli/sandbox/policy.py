@@ -366,7 +366,7 @@ class SandboxPolicy:
         found = unique(path for path in (*candidates, *secrets) if exists(path))
         # A workspace inside such a directory must stay visible.
         usable = [path for path in found if not holds(path, writable)]
-        return fewer(outermost(usable), keep=(*writable, self.home))
+        return fewer(outermost(usable), keep=(*writable, self.home, *of_system))
 
     def _in_home(self) -> list[Path]:
         # Most do not exist, and resolving a path costs ten times as much as this check.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agent_cli.sandbox.aftermath import FileDecider, Undecided
     from agent_cli.sandbox.backends import Backend
     from agent_cli.sandbox.confinement import Candidate, Confinement, Places
-    from agent_cli.sandbox.policy import Rules, SandboxPolicy
+    from agent_cli.sandbox.policy import SandboxPolicy
 
 Mode: TypeAlias = Literal["auto", "required", "off"]
 
@@ -242,7 +242,7 @@ class Sandbox:
         Otherwise any user of the machine could switch the sandbox off by exhausting resources.
 
         Raises:
-            OSError: There is none, and one could not be prepared for lack of resources.
+            OSError: For lack of resources it is not known whether one works.
         """
         # Imported here, since this runs later, in a thread, and must not delay the first request.
         from agent_cli.sandbox.backends import backends
@@ -299,7 +299,11 @@ class Sandbox:
         return replace(report, exposed=next(iter(self._policy.installed), None))
 
     def _fault(self, backend: "Backend") -> str:
-        from agent_cli.sandbox.probe import CannotTryError, fault, laid_out
+        from agent_cli.sandbox.probe import CannotTryError, fault, laid_out, tried_rules
+
+        def confine() -> "Confinement":
+            rules = tried_rules(self._policy.rules(), self._state_dir)
+            return backend.confine(rules, self._made_places(), self._policy.roots[0])
 
         bash = shutil.which("bash", path=os.defpath)
         if bash is None:
@@ -308,10 +312,7 @@ class Sandbox:
             with laid_out(self._state_dir, self._policy) as canaries:
                 # Without what follows a command: the test writes nothing in the workspace, so all
                 # that changes there meanwhile is the work of others.
-                root, network = self._policy.roots[0], self._policy.network
-                return fault(
-                    lambda: self._confined(backend, root)[0], Path(bash), canaries, network=network
-                )
+                return fault(confine, Path(bash), canaries, network=self._policy.network)
         except OSError as error:
             raise CannotTryError(f"{self._state_dir}: {error.strerror}") from error
 
@@ -355,19 +356,14 @@ class Sandbox:
                     raise
             return self._places
 
-    def _confined(self, backend: "Backend", cwd: Path) -> "tuple[Confinement, Rules, Acting]":
-        """Return the parameters for starting a command, and the rules they were made from."""
-        places = self._made_places()
-        rules, before = self._policy.survey()
-        confinement = backend.confine(rules, places, cwd)
-        return replace(confinement, hidden=rules.hidden), rules, before
-
     def _confine(self, backend: "Backend", cwd: Path) -> "Confinement":
         from agent_cli.sandbox.aftermath import Appeared, looked_for, same_but_harmless
         from agent_cli.sandbox.guarded_files import PROTECTED_NAMES
         from agent_cli.sandbox.tripwire import Tripwire
 
-        confinement, rules, before = self._confined(backend, cwd)
+        places = self._made_places()
+        rules, before = self._policy.survey()
+        confinement = backend.confine(rules, places, cwd)
         guarded = set(() if backend.guards_protected else rules.read_only)
         tripwire = Tripwire(
             [*rules.watched, *guarded.difference(rules.executed)],
@@ -397,4 +393,4 @@ class Sandbox:
                 _log.warning("protected file changed", sentence=sentence)
             return sentences
 
-        return replace(confinement, release=release)
+        return replace(confinement, hidden=rules.hidden, release=release)

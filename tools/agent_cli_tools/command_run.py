@@ -291,7 +291,8 @@ class CommandRun:
         except SandboxMissing as error:
             raise ToolError(f"No command can run: {error}. Tell the user.") from error
         except OSError as error:
-            advice = advice_about(error, "Is the disk full? Tell the user.")
+            cause = "Is the disk full? " if error.errno else ""  # else the sentence says it
+            advice = advice_about(error, f"{cause}Tell the user.")
             raise ToolError(f"The sandbox could not be made: {error}. {advice}") from error
 
     def _with_network(self, confinement: Confinement) -> Confinement:
