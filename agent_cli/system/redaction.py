@@ -17,25 +17,40 @@ _SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "
 # Shorter values ("1", "true", "local") would redact ordinary words everywhere.
 _SECRET_CHARS_MIN = 8
 
-# Keys that their first letters name, whatever stands around them; those letters stay.
+# Keys that their first letters name, whatever stands around them; those letters stay. The hints are
+# as those below.
+_KEY_HINTS = (
+    *("k_live_", "k_test_", "gho_", "ghp_", "ghs_", "ghr_", "ghu_", "hf_", "npm_", "github_pat_"),
+    *("glpat-", "xox", "sk-proj-", "AIza"),
+)
 _NAMED_KEYS = late_pattern(
     r"\b((?:sk|rk)_(?:live|test)_|gh[opsru]_|hf_|npm_)[A-Za-z0-9]{16,}"
     r"|\b(github_pat_|glpat-|xox[abeprs]-|sk-proj-|AIza)[\w-]{16,}"
 )
+_WORDS = ("key", "token", "secret", "password", "signature", "auth")
+# Each with what is in every ASCII text that it fits, in lower case: most texts have none of it, and
+# to look for it takes a fiftieth of the time.
 _SHAPES = [
-    late_pattern(shape, re.IGNORECASE)
-    for shape in (
-        r"sk-ant-[\w-]{6,}",
-        r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}",
-        r"\b(?:ABSK|bedrock-api-key-)[\w+/=-]{16,}",
-        r"\bya29\.[\w-]{10,}",
-        r"(?<=Signature=)[0-9a-f]{64}",
-        r"(?<=bearer )[\w.~+/=-]{6,}",
-        r"(?<=://)[^\s/@]+(?=@)",
-        r"(?<=[?&])(code=)[\w.~%+/-]{16,}",  # of a login; shorter ones are numbers and names
-        r"(?<=[?&#])((?:[\w-]*(?:key|token|secret|password|signature|auth))=)[^\s&#\"']+",
-        r"((?:api[_-]?key|auth[_-]?token|access[_-]?token|token|secret|password)"
-        r"[\"']?\s*[=:]\s*[\"']?)[^\s\"',;&]{6,}",
+    (hints, late_pattern(shape, re.IGNORECASE))
+    for hints, shape in (
+        (("sk-ant-",), r"sk-ant-[\w-]{6,}"),
+        (("akia", "asia"), r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}"),
+        (("absk", "bedrock-api-key-"), r"\b(?:ABSK|bedrock-api-key-)[\w+/=-]{16,}"),
+        (("ya29.",), r"\bya29\.[\w-]{10,}"),
+        (("signature=",), r"(?<=Signature=)[0-9a-f]{64}"),
+        (("bearer ",), r"(?<=bearer )[\w.~+/=-]{6,}"),
+        (("@",), r"(?<=://)[^\s/@]+(?=@)"),
+        # Of a login; shorter ones are numbers and names.
+        (("code=",), r"(?<=[?&])(code=)[\w.~%+/-]{16,}"),
+        (
+            tuple(f"{word}=" for word in _WORDS),
+            rf"(?<=[?&#])((?:[\w-]*(?:{'|'.join(_WORDS)}))=)[^\s&#\"']+",
+        ),
+        (
+            _WORDS,
+            r"((?:api[_-]?key|auth[_-]?token|access[_-]?token|token|secret|password)"
+            r"[\"']?\s*[=:]\s*[\"']?)[^\s\"',;&]{6,}",
+        ),
     )
 ]
 
@@ -65,8 +80,10 @@ class Redactor:
         if self._known:
             text = self._known.sub(MASK, text)
         text = without_named_keys(text)
-        for shape in _SHAPES:
-            text = shape.sub(rf"\g<1>{MASK}" if shape.groups else MASK, text)
+        lower = text.lower() if text.isascii() else ""  # other letters count as ASCII ones, too
+        for hints, shape in _SHAPES:
+            if not lower or any(hint in lower for hint in hints):
+                text = shape.sub(rf"\g<1>{MASK}" if shape.groups else MASK, text)
         return text
 
     # Any: JSON, whose type is defined in a higher layer.
@@ -96,6 +113,8 @@ class Redactor:
 
 def without_named_keys(text: str) -> str:
     """Return *text* with keys masked that can be nothing else: sk_live_***, ghp_***."""
+    if not any(hint in text for hint in _KEY_HINTS):
+        return text
     return _NAMED_KEYS.sub(lambda key: f"{key[1] or key[2]}{MASK}", text)
 
 

@@ -1,5 +1,7 @@
 """Secret detection: strings that count as secrets, and ordinary text left unchanged."""
 
+from itertools import product
+
 import pytest
 
 from agent_cli.system.redaction import Redactor, is_secret_name
@@ -66,3 +68,25 @@ def test_a_commands_secret_arguments_are_masked() -> None:
 )
 def test_secret_variable_names_are_recognised_by_their_words(name: str, is_secret: bool) -> None:
     assert is_secret_name(name) is is_secret
+
+
+_PIECES = (
+    *("sk-ant-", "AKIA", "asia", "ABSK", "bedrock-api-key-", "ya29.", "Signature=", "bearer "),
+    *("https://", "?code=", "&key=", "#auth=", "?x-signature=", "password", "secret", "token"),
+    *("api_key", "api-key", "=", ": ", "'", "sk_live_", "rk_test_", "ghp_", "ghu_", "hf_", "npm_"),
+    *("github_pat_", "glpat-", "xoxb-", "sk-proj-", "AIza", "a"),
+)
+
+
+def test_most_shapes_are_not_tried_and_yet_all_secrets_found() -> None:
+    """In a text that is not ASCII all are tried: other letters count as ASCII ones, too."""
+    redactor, masked = Redactor(), 0
+
+    for first, second, end in product(_PIECES, _PIECES, ("", "@")):
+        text = f"{first}{second}{'0123456789abcdef' * 4}{end}"
+        for each in (text, text.swapcase()):
+            shown = redactor.text(f"{each} ſ").removesuffix(" ſ")
+            assert redactor.text(each) == shown
+            masked += shown != each
+
+    assert masked > 1_000
