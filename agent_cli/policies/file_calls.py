@@ -44,12 +44,11 @@ _PATTERN = late_pattern(r"[*?\[\]!#\\()]|\s$")
 class Access(Protocol):
     """Port to the workspace that the file tools share."""
 
-    def refusal(self, written: str, *, to_write: bool) -> str:
-        """Return the error with which a tool would refuse the path *written*, or ""."""
-        ...
+    def obstacle(self, written: str, *, to_write: bool) -> tuple[str, str]:
+        """Return the error with which a tool would refuse the path *written*, or "".
 
-    def outside(self, written: str, *, to_write: bool) -> str:
-        """Return the real path of *written* if its only obstacle is lying outside, else ""."""
+        Then its real path, if the only obstacle is that it lies outside, else "".
+        """
         ...
 
     def open_path(self, path: str) -> None:
@@ -114,8 +113,7 @@ class FileCalls:
         if self.access and tool.name in _FILE_TOOLS and (written := _path_of(call)):
             # Not the path as given, if possible: a symlink in it may lead elsewhere by now.
             written = touched[0] if touched else written
-            outside = self.access.outside(written, to_write=tool.changes)
-            refusal = self.access.refusal(written, to_write=tool.changes)
+            refusal, outside = self.access.obstacle(written, to_write=tool.changes)
             if refusal and not outside and self.grants:
                 return denied(refusal, refusal)
         rule = first("allow")

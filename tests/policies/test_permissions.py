@@ -1159,17 +1159,11 @@ class OneFolder:
     def __init__(self) -> None:
         self.opened: list[str] = []
 
-    def refusal(self, written: str, *, to_write: bool) -> str:
+    def obstacle(self, written: str, *, to_write: bool) -> tuple[str, str]:
         del to_write
-        return (
-            f"{written} may hold secrets"
-            if ".env" in written
-            else self.outside(written, to_write=True)
-        )
-
-    def outside(self, written: str, *, to_write: bool) -> str:
-        del to_write
-        return written if written.startswith("/other") and ".env" not in written else ""
+        if ".env" in written:
+            return f"{written} may hold secrets", ""
+        return (written, written) if written.startswith("/other") else ("", "")
 
     def open_path(self, path: str) -> None:
         self.opened.append(path)

@@ -308,7 +308,7 @@ def test_path_that_is_too_long_is_refused_at_once(tmp_path: Path, depth: int) ->
     workspace = Workspace(tmp_path)
     before = time.process_time()
 
-    said = workspace.refusal("a/" * depth, to_write=True)
+    said, _ = workspace.obstacle("a/" * depth, to_write=True)
 
     assert said == f"The path is too long, with {2 * depth:,} characters. Check it."
     assert time.process_time() - before < 1
@@ -325,19 +325,25 @@ def test_path_outside_can_be_opened_unless_secret_or_a_start_file(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("x")
 
-    assert workspace.outside(str(notes), to_write=True) == str(notes)
-    assert workspace.outside(str(start), to_write=False) == str(start)
-    assert workspace.outside(str(start), to_write=True) == ""
-    assert workspace.outside(str(key), to_write=False) == ""
-    assert workspace.outside("src/a.py", to_write=True) == ""
-    assert "may hold secrets" in workspace.refusal(str(key), to_write=False)
-    assert "outside the workspace" in workspace.refusal(str(notes), to_write=False)
+    def outside(path: Path, *, to_write: bool = False) -> str:
+        return workspace.obstacle(str(path), to_write=to_write)[1]
+
+    def refusal(path: Path) -> str:
+        return workspace.obstacle(str(path), to_write=False)[0]
+
+    assert outside(notes, to_write=True) == str(notes)
+    assert outside(start) == str(start)
+    assert outside(start, to_write=True) == ""
+    assert outside(key) == ""
+    assert workspace.obstacle("src/a.py", to_write=True) == ("", "")
+    assert "may hold secrets" in refusal(key)
+    assert "outside the workspace" in refusal(notes)
 
     workspace.open_path(str(notes))
 
     assert workspace.resolve(str(notes)) == notes
-    assert workspace.outside(str(notes), to_write=False) == str(notes)
-    assert "outside the workspace" in workspace.refusal(str(home / "other"), to_write=False)
+    assert outside(notes) == str(notes)
+    assert "outside the workspace" in refusal(home / "other")
 
 
 def test_directory_can_be_added_to_an_open_workspace(workspace: Workspace, tmp_path: Path) -> None:
@@ -347,7 +353,7 @@ def test_directory_can_be_added_to_an_open_workspace(workspace: Workspace, tmp_p
     workspace.open_dir(added)
 
     assert workspace.resolve(str(added / "x"), to_write=True) == added / "x"
-    assert workspace.outside(str(added / "x"), to_write=True) == ""
+    assert workspace.obstacle(str(added / "x"), to_write=True) == ("", "")
 
 
 def test_hard_link_to_a_protected_file_is_protected_too(workspace: Workspace) -> None:

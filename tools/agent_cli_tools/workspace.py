@@ -101,31 +101,21 @@ class Workspace:
             raise holds_secrets(written)
         return real
 
-    def refusal(self, written: str, *, to_write: bool) -> str:
+    def obstacle(self, written: str, *, to_write: bool) -> tuple[str, str]:
         """Return the error with which a tool would refuse the path *written*, or "".
 
-        Paths opened with `open_path` count as outside: each call needs its own decision.
+        Then its real path, if the only obstacle is that it lies outside, else "". Paths opened with
+        `open_path` count as outside: each call needs its own decision.
         """
+        beyond = ""
         try:
             real = self._named(written)
             if not self._contains(real, to_write=to_write):
-                return str(self._beyond(written))
+                beyond = str(self._beyond(written))
             self._refuse_guarded(written, real, to_write=to_write)
         except ToolError as error:
-            return str(error)
-        return ""
-
-    def outside(self, written: str, *, to_write: bool) -> str:
-        """Return the real path of *written* if its only obstacle is lying outside, else "".
-
-        Paths opened with `open_path` count as outside, too.
-        """
-        try:
-            real = self._named(written)
-            self._refuse_guarded(written, real, to_write=to_write)
-        except ToolError:
-            return ""
-        return "" if self._contains(real, to_write=to_write) else str(real)
+            return beyond or str(error), ""
+        return beyond, str(real) if beyond else ""
 
     def open_path(self, path: str) -> None:
         """Let the tools use the real *path*, although it is outside."""
