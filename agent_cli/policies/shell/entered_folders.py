@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _ENTERS: Final = late_pattern(r"\b(?:cd|pushd)\b")
 _REMOVES: Final = late_pattern(r"\b(?:rm|unlink|shred|find)\s")
-_RUN_TEXT: Final = frozenset({"eval", "su"})
+_RUN_TEXT: Final = frozenset({"eval", "su", "trap"})
 _VALUE: Final = late_pattern(r"\$(?:\{(\w+)\}|(\w+))", re.ASCII)
 # What changes in them is as before behind them.
 _OWN_SHELLS: Final = frozenset(

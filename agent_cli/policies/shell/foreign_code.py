@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from typing import Final
 
+from agent_cli.policies.shell.data_losses import has_data_loss
 from agent_cli.policies.shell.reach import Reach
 from agent_cli.policies.shell.readings import Reading
 from agent_cli.policies.shell.starters import base_name, is_shell, sed_commands, set_value
@@ -51,6 +52,10 @@ _MOVE: Final = late_pattern(
     r"|FileUtils\.mv)\s*\(|\brename\s+(?=[\"'])"
 )
 _STATEMENT: Final = late_pattern(r"[^;\n]+")
+# A call that sends a statement to a database, but none that is gone with the program.
+_QUERIES: Final = late_pattern(r"\.(?:execute(?:script|many)?|query|raw)\s*[(\"'`]")
+# The value comes later, as in a program that serves requests.
+_OF_ONE_ROW: Final = late_pattern(r"=\s*(?:\?|%s|[:@$]\w)")
 # A call that deletes one file, which it names by its whole path.
 _UNLINKS: Final = late_pattern(
     r"\b(?:os\.(?:remove|unlink)|unlink(?:Sync)?|File\.delete)[\s(]*(?:os\.path\.expanduser\(\s*)?"
@@ -214,6 +219,9 @@ def commands_in(code: str) -> Iterator[str]:
     yield from _started(code, literals)
     yield from _moves(code)
     yield from _deletions(code, literals)
+    if _QUERIES.search(code) and ":memory:" not in code:
+        lost = (each for each in literals_in(code) if not _OF_ONE_ROW.search(each))
+        yield from (f"sqlite3 x {shlex.quote(each)}" for each in lost if has_data_loss(each))
     for found in _UNLINKS.finditer(code):
         path = found["file"] or found["path"]
         yield f"rm -f {path if path[0] == '~' else shlex.quote(path)}"

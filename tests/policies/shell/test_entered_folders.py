@@ -35,6 +35,7 @@ def asks(script: str, root: Path = Path("/nowhere/here")) -> bool:
             "cd /srv; cd a; rm x",
             "bash <<'E'\ncd /srv\nrm x\nE",
         ),
+        "trap 'cd /etc; rm x' EXIT",
         *("cd src && cd ../.. && rm x", "cd a && cd .. && cd .. && rm -f x"),
         *("cd src; rm ../../x", "eval 'cd /etc; rm x'", "cd /srv; find -name x -exec rm {} +"),
     ],

@@ -524,6 +524,10 @@ def test_what_is_lost_elsewhere_asks_despite_any_allow_rule(script: str) -> None
         *("lftp -c 'open h; mirror a b'", "smbclient //h/s -c 'ls; get model'", "tiup list"),
         "vault kv get secret/x",
         "diskutil list",
+        *("python3 -c \"print('DELETE FROM a')\"", "python3 -c \"db.execute('SELECT 1')\""),
+        "cat > x.py <<'E'\ndb.execute('DELETE FROM a WHERE id = ?', [id])\nE\npython x.py &",
+        "python3 -c \"db = connect(':memory:'); db.execute('DELETE FROM a')\"",
+        "cat > x.py <<'E'\ndb.execute('DELETE FROM a')\nE\npytest x.py",
     ],
 )
 def test_what_loses_nothing_is_left_to_the_rules(script: str) -> None:
@@ -542,6 +546,11 @@ def test_what_loses_nothing_is_left_to_the_rules(script: str) -> None:
         "echo 'del a' | redis-cli",
         "redis-cli <<E\nset a 1\nUNLINK b\nE",
         "psql shop <<'E'\nDELETE\n-- all\nFROM a;\nE",
+        "python3 -c \"db.execute('DELETE FROM a')\"",
+        'python3 - <<\'E\'\nwith db as c:\n    c.executescript("""\n    DROP TABLE a;\n    """)\nE',
+        "cat > x.py <<'E'\ncur.execute('TRUNCATE a')\nE\npython x.py",
+        "node -e \"await db.query('DELETE FROM ' + a)\"",
+        "ruby -e 'db.execute \"DROP TABLE a\"'",
     ],
 )
 def test_statement_that_deletes_asks_by_whatever_way_it_reaches_a_database(script: str) -> None:
