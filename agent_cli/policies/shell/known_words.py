@@ -242,17 +242,20 @@ class _Place:
             parent = parent.parent
         in_pipe = parent is not None and parent.type == "pipeline"
         is_alone = is_alone and " " not in (text or "")
-        is_unclear = not text or text.startswith(("/", "'")) or (text[0] == "-" and text != "-")
-        if is_unclear or in_pipe or not is_alone:
-            self._folder = ".."
-            return texts
-        folder = self._before if text == "-" else os.path.normpath(f"{self._folder}/{text}")
-        self._folder, self._before = folder, self._folder
-        return [folder]
+        is_known = text and text[0] != "'" and (text[0] != "-" or text == "-")
+        if text and is_known and is_alone and not in_pipe:
+            whole = text if text[0] == "/" else f"{self._folder}/{text}"
+            folder = self._before if text == "-" else os.path.normpath(whole)
+            # Any other folder from the root may be the workspace, or around it.
+            if folder[0] != "/" or f"{folder}/".startswith(f"{NEW}/"):
+                self._folder, self._before = folder, self._folder
+                return [folder]
+        self._folder = ".."
+        return texts
 
     def all_files(self) -> Sequence[str]:
-        """Return the pattern of all files there; () in the first folder, and in an unknown one."""
-        return [f"'{self._folder}/*'"] if self._folder[0] != "." else ()
+        """Return the pattern of all files there; () at the start, in /tmp and if it is unknown."""
+        return [f"'{self._folder}/*'"] if self._folder[0] != "." and self._folder != NEW else ()
 
 
 def _changed(
