@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from agent_cli.contracts.messages import Message as Message
     from agent_cli.contracts.messages import ToolResultMessage as ToolResultMessage
     from agent_cli.contracts.messages import UserMessage as UserMessage
+    from agent_cli.contracts.options import ThinkingLevel as ThinkingLevel
     from agent_cli.contracts.permission_modes import Mode as Mode
     from agent_cli.contracts.provider import BlockEnd as BlockEnd
     from agent_cli.contracts.provider import Model as Model
@@ -84,7 +85,6 @@ if TYPE_CHECKING:
     from agent_cli.contracts.provider import StreamFn as StreamFn
     from agent_cli.contracts.provider import TextDelta as TextDelta
     from agent_cli.contracts.provider import ThinkingDelta as ThinkingDelta
-    from agent_cli.contracts.provider import ThinkingLevel as ThinkingLevel
     from agent_cli.contracts.provider import ToolCallDelta as ToolCallDelta
     from agent_cli.contracts.provider import ToolCallStart as ToolCallStart
     from agent_cli.contracts.servers import ServerPhase as ServerPhase
@@ -189,10 +189,10 @@ _PUBLIC = {
     ),
     "agent_cli.contracts.provider": (
         "BlockEnd Model ModelRequest Provider ProviderRegistry Reply ReplyEnd ReplyStart "
-        "Retrying StreamEvent StreamFn TextDelta ThinkingDelta ThinkingLevel ToolCallDelta "
-        "ToolCallStart"
+        "Retrying StreamEvent StreamFn TextDelta ThinkingDelta ToolCallDelta ToolCallStart"
     ),
     "agent_cli.contracts.media_files": "image_block",
+    "agent_cli.contracts.options": "ThinkingLevel",
     "agent_cli.contracts.permission_modes": "Mode",
     "agent_cli.contracts.servers": "ServerPhase ServerState",
     "agent_cli.contracts.listings": "SessionInfo",

@@ -7,9 +7,8 @@ from agent_cli.acp import INVALID_PARAMS, RpcFault
 from agent_cli.acp.ports import Application
 from agent_cli.acp.schema import PromptBlock, TextBlock
 from agent_cli.contracts.errors import UsageError
-from agent_cli.contracts.options import EFFORT_ALIASES
+from agent_cli.contracts.options import EFFORT_ALIASES, ThinkingLevel
 from agent_cli.contracts.permission_modes import MODE_DESCRIPTIONS, mode_named
-from agent_cli.contracts.provider import ThinkingLevel
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.wording import one_line
 from agent_cli.terminal.sanitize import reveal

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Final, TypeAlias, get_args
 
 from agent_cli.contracts.claude_tools import our_tool_name
-from agent_cli.contracts.options import EFFORT_ALIASES
+from agent_cli.contracts.options import EFFORT_ALIASES, Effort, ThinkingLevel
 from agent_cli.contracts.permission_modes import CLAUDE_MODES, Mode
-from agent_cli.contracts.provider import ThinkingLevel
 from agent_cli.contracts.wording import USD_MAX
 from agent_cli.prompt_files import (
     model_name,
@@ -38,7 +37,7 @@ _MODES: Final[Mapping[str, Mode]] = {
     **CLAUDE_MODES,
     **{mode: mode for mode in get_args(Mode)},
 }
-_EFFORTS: Final[Mapping[str, ThinkingLevel]] = {
+LEVEL_OF_EFFORT: Final[Mapping[str, ThinkingLevel]] = {
     **{level: level for level in get_args(ThinkingLevel)},
     **EFFORT_ALIASES,
 }
@@ -79,7 +78,7 @@ class AgentDefinition:
     tools: tuple[str, ...] | None = None
     denied_tools: tuple[str, ...] = ()
     model: str = ""
-    effort: ThinkingLevel | None = None
+    effort: Effort | None = None
     mode: Mode | None = None
     max_rounds: int = 0
     max_cost_usd: float = 0
@@ -179,7 +178,7 @@ def _model(text: str) -> _Values:
 
 
 def _effort(text: str) -> _Values:
-    return {"effort": _one_of("effort", text, _EFFORTS)}
+    return {"effort": _one_of("effort", text, LEVEL_OF_EFFORT)}
 
 
 def _mode(text: str) -> _Values:

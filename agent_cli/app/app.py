@@ -17,7 +17,8 @@ from agent_cli.app.status_line import status_line
 from agent_cli.app.web_tools import page_contacts
 from agent_cli.app.workbench import Workbench
 from agent_cli.contracts.errors import AgentCliError
-from agent_cli.contracts.provider import Model, ThinkingLevel
+from agent_cli.contracts.options import ThinkingLevel
+from agent_cli.contracts.provider import Model
 from agent_cli.contracts.wording import one_line
 from agent_cli.mcp_client import McpServers
 from agent_cli.plugins.todo import todo_list

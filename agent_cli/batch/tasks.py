@@ -11,8 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.input_faults import fault_line
-from agent_cli.contracts.options import EFFORT_ALIASES
-from agent_cli.contracts.provider import ThinkingLevel
+from agent_cli.contracts.options import EFFORT_ALIASES, ThinkingLevel
 from agent_cli.prompt_files import read_prompt, read_text
 from agent_cli.system.git import GitError
 from agent_cli.system.paths import expanded

@@ -32,9 +32,11 @@ PlatformName: TypeAlias = Literal["anthropic", "bedrock", "vertex", "foundry", "
 PlatformChoice: TypeAlias = Literal["auto"] | PlatformName
 KeepWarm: TypeAlias = Literal["off", "idle", "always"]
 WireApi: TypeAlias = Literal["messages", "chat"]
+ThinkingLevel: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
+Effort: TypeAlias = ThinkingLevel | Literal["max"]
+"""A level as it may be written: `max`, the highest of Claude Code and the API, is our `xhigh`."""
 
-# Wherever a level is written; Claude Code and the API have one above `xhigh`, which is our highest.
-EFFORT_ALIASES: Final[Mapping[str, Literal["xhigh"]]] = {"max": "xhigh"}
+EFFORT_ALIASES: Final[Mapping[str, ThinkingLevel]] = {"max": "xhigh"}
 
 MAX_TOKENS: Final = 32_000
 MAX_ROUNDS: Final = 100

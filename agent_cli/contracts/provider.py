@@ -11,12 +11,10 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError, ProviderNotFound
 from agent_cli.contracts.frozen import Frozen
 from agent_cli.contracts.messages import LlmMessage
-from agent_cli.contracts.options import MAX_TOKENS, Function, require
+from agent_cli.contracts.options import MAX_TOKENS, Function, ThinkingLevel, require
 from agent_cli.contracts.timeline import NO_USAGE, Block, Json, ModelUsage, Usage
 from agent_cli.contracts.tooling import ToolSpec
 from agent_cli.system.records import dataclass, field
-
-ThinkingLevel: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
 
 
 @dataclass(frozen=True, slots=True)

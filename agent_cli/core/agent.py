@@ -18,8 +18,8 @@ from agent_cli.contracts.events import (
     ToolExecutionStart,
 )
 from agent_cli.contracts.messages import AssistantMessage, CustomMessage, Incoming, Message
-from agent_cli.contracts.options import all_of, require
-from agent_cli.contracts.provider import Model, ThinkingLevel
+from agent_cli.contracts.options import ThinkingLevel, all_of, require
+from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import Block, CallDecision, Json
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.conversation import Conversation

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from agent_cli.contracts.dialogs import CallDialogs, ModelDialogs, Reread, ServerDialogs
+from agent_cli.contracts.options import ThinkingLevel
 from agent_cli.contracts.permissions import PermissionsPort
 from agent_cli.contracts.prompt_commands import PromptCommand
-from agent_cli.contracts.provider import Model, ThinkingLevel
+from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent import Agent

@@ -16,14 +16,14 @@ from agent_cli.contracts.options import (
     require_one_of,
     require_whole,
 )
-from agent_cli.contracts.provider import Model, ProviderRegistry, ThinkingLevel
+from agent_cli.contracts.provider import Model, ProviderRegistry
 from agent_cli.contracts.tooling import Allow, Approval, Ask, Deny, Tool, Verdict
 
 if TYPE_CHECKING:
     from agent_cli.core.loop_config import LoopConfig
 
 _CHOICES: Final[Mapping[str, tuple[str | None, ...]]] = {
-    "thinking_level": (*get_args(ThinkingLevel), None),
+    "thinking_level": (*get_args(options.ThinkingLevel), None),
     "tool_execution": get_args(options.ToolExecution),
     "steering": get_args(options.Steering),
     "approval": get_args(options.ApprovalOrder),
@@ -81,7 +81,7 @@ def _check_numbers(config: "LoopConfig") -> None:
     if config.temperature is not None:
         require_number(config.temperature, most=_TEMPERATURE_MAX, what="temperature")
     for level, tokens in config.thinking_budgets.items():
-        require_one_of(level, get_args(ThinkingLevel), what="each key of thinking_budgets")
+        require_one_of(level, get_args(options.ThinkingLevel), what="each key of thinking_budgets")
         require_whole(tokens, 0, what=f"thinking_budgets[{level!r}]")
 
 

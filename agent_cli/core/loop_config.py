@@ -12,7 +12,7 @@ from agent_cli.contracts import options
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.messages import Message
-from agent_cli.contracts.provider import Model, ProviderRegistry, StreamFn, ThinkingLevel
+from agent_cli.contracts.provider import Model, ProviderRegistry, StreamFn
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool, Verdict
 from agent_cli.core.arguments import check_options
@@ -80,7 +80,7 @@ class LoopConfig:
     registry: ProviderRegistry | None = None
     max_tokens: int = options.MAX_TOKENS
     temperature: float | None = None
-    thinking_level: ThinkingLevel | None = "minimal"
+    thinking_level: options.ThinkingLevel | None = "minimal"
     thinking_budgets: Mapping[str, int] = field(default_factory=dict[str, int])
     api_key: str | None = field(default=None, repr=False)
     session_id: str | None = None

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from agent_cli.agents.definitions import AgentDefinition, require_name
+from agent_cli.agents.definitions import LEVEL_OF_EFFORT, AgentDefinition, require_name
 from agent_cli.app.arguments import Arguments
 from agent_cli.app.checks import check_access, check_guards
 from agent_cli.app.startup import StartupContext, start
@@ -12,6 +12,7 @@ from agent_cli.contracts.dialogs import Approved, Decision, Rejected
 from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.options import (
+    Effort,
     Function,
     Network,
     require,
@@ -21,7 +22,7 @@ from agent_cli.contracts.options import (
     require_whole,
 )
 from agent_cli.contracts.permission_modes import STRICTNESS, Mode
-from agent_cli.contracts.provider import Provider, ThinkingLevel
+from agent_cli.contracts.provider import Provider
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Allow, Deny, Tool
 from agent_cli.core.returned_values import Maybe, settled
@@ -113,7 +114,7 @@ class SessionOptions:
     add_dirs: Sequence[Path | str] = ()
     trust: bool = False
     model: str | None = None
-    effort: ThinkingLevel | None = None
+    effort: Effort | None = None
     system_prompt: str | None = None
     append_system_prompt: str | None = None
     max_tokens: int | None = None
@@ -265,7 +266,7 @@ def _check_agent(agent: AgentDefinition) -> None:
         if (patterns := getattr(agent, name)) is not None:
             require_all(patterns, str, what=f"{named} {name}")
     require_one_of(agent.mode, (*STRICTNESS, None), what=f"{named} mode")
-    require_one_of(agent.effort, (*get_args(ThinkingLevel), None), what=f"{named} effort")
+    require_one_of(agent.effort, (*LEVEL_OF_EFFORT, None), what=f"{named} effort")
     require_whole(agent.max_rounds, 0, what=f"{named} max_rounds")
     require_number(agent.max_cost_usd, what=f"{named} max_cost_usd")
 

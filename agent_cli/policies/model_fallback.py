@@ -15,6 +15,7 @@ from typing import Final
 from agent_cli.contracts.dialogs import Reread
 from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.events import EventSink, Notice
+from agent_cli.contracts.options import ThinkingLevel
 from agent_cli.contracts.provider import (
     Model,
     ModelRequest,
@@ -24,7 +25,6 @@ from agent_cli.contracts.provider import (
     Retrying,
     StreamEvent,
     StreamFn,
-    ThinkingLevel,
     closable,
 )
 from agent_cli.contracts.timeline import Usage

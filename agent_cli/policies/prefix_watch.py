@@ -14,7 +14,8 @@ from agent_cli.contracts.dialogs import Reread
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import Notice
 from agent_cli.contracts.messages import Message
-from agent_cli.contracts.provider import Price, ThinkingLevel
+from agent_cli.contracts.options import ThinkingLevel
+from agent_cli.contracts.provider import Price
 from agent_cli.contracts.timeline import ReplyOutput, Usage
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.conversation import Conversation

@@ -16,13 +16,8 @@ from agent_cli.contracts.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from agent_cli.contracts.provider import (
-    Model,
-    ModelRequest,
-    Reply,
-    StreamFn,
-    ThinkingLevel,
-)
+from agent_cli.contracts.options import ThinkingLevel
+from agent_cli.contracts.provider import Model, ModelRequest, Reply, StreamFn
 from agent_cli.contracts.timeline import NO_USAGE, Block, Json, Usage, text_of
 from agent_cli.policies.accounts import Spent, metered
 from agent_cli.policies.compaction import Summary

@@ -35,7 +35,6 @@ from agent_cli.settings.rules import (
 Strategy: TypeAlias = Literal["summarize", "none"]
 SandboxMode: TypeAlias = Literal["auto", "required", "off"]
 CommandUndo: TypeAlias = Literal["auto", "off", "always"]
-Effort: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
 LEVELS = ("debug", "info", "warning", "error")
 # The level names of other logging libraries, as in settings files of older programs.
 _LEVEL_WORDS = {
@@ -280,7 +279,8 @@ class Settings(NamedTuple):
     max_tokens: Annotated[int, whole(1, 1_000_000, "tokens")] = options.MAX_TOKENS
     temperature: Annotated[float | None, optional(number(0, 1))] = None
     effort: Annotated[
-        Effort | None, optional(choice(*get_args(Effort), also=options.EFFORT_ALIASES))
+        options.ThinkingLevel | None,
+        optional(choice(*get_args(options.ThinkingLevel), also=options.EFFORT_ALIASES)),
     ] = None
     streaming: Annotated[options.Streaming, choice(*get_args(options.Streaming))] = (
         options.STREAMING

@@ -14,9 +14,9 @@ import pytest
 
 from agent_cli.app.option_table import COMMANDS, OPTIONS
 from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.options import ThinkingLevel
 from agent_cli.core.conversation import Conversation
 from agent_cli.session_store import SessionStore
-from agent_cli.settings.schema import Effort
 from agent_cli.system.paths import sessions_dir
 from tests.e2e.program import AGENT_CLI, agent_cli
 from tests.forked import arguments_of
@@ -230,7 +230,7 @@ def test_each_shells_script_names_every_option_and_command(shell: str) -> None:
 
 def test_completed_effort_levels_match_the_settings() -> None:
     """The table is read before the settings' schema is imported, so it repeats them."""
-    assert OPTIONS["--effort"].values.split() == [*get_args(Effort)]
+    assert OPTIONS["--effort"].values.split() == [*get_args(ThinkingLevel)]
 
 
 def test_completion_for_an_unknown_shell_is_refused() -> None:

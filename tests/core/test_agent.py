@@ -35,7 +35,8 @@ from agent_cli.contracts.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from agent_cli.contracts.provider import Model, ThinkingLevel
+from agent_cli.contracts.options import ThinkingLevel
+from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import Block, text_block, text_of
 from agent_cli.contracts.tooling import Approval, ToolContext
 from agent_cli.core import record

@@ -1007,6 +1007,16 @@ async def test_mode_that_does_not_exist_is_refused_at_once() -> None:
             assert session.permission_mode == "plan"
 
 
+async def test_agent_with_the_effort_max_is_asked_with_the_highest_level() -> None:
+    """It was refused, while `SessionOptions`, agent files and `--effort` took it."""
+    bell = AgentDefinition(name="bell", description="Rings.", prompt="Ring.", effort="max")
+    replies = [started("do ring", agent="bell"), reply("Rung."), reply("Done.")]
+
+    _, api = await asked(*replies, agents=[bell], model="claude-opus-5-5")
+
+    assert api.requests[1].body["output_config"] == {"effort": "xhigh"}
+
+
 @each_row(
     ("field", "value", "told_as"),
     [

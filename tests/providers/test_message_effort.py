@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_cli.contracts.messages import AssistantMessage, LlmMessage, UserMessage
-from agent_cli.contracts.provider import ThinkingLevel
+from agent_cli.contracts.options import ThinkingLevel
 from agent_cli.contracts.timeline import text_block
 from agent_cli.providers.anthropic.wire import parameters
 from tests.messages_api import FakeMessagesApi, error, reply

@@ -18,7 +18,8 @@ from agent_cli.contracts.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from agent_cli.contracts.provider import Model, ThinkingLevel
+from agent_cli.contracts.options import ThinkingLevel
+from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import Block, Json, text_block
 from agent_cli.contracts.tooling import ToolSpec
 from agent_cli.providers.anthropic.betas import TASK_BUDGETS, THINKING_BINDING

@@ -44,6 +44,7 @@ from agent_cli.contracts.listings import (
     SwitchSource,
 )
 from agent_cli.contracts.messages import ToolResultMessage, UserMessage
+from agent_cli.contracts.options import ThinkingLevel
 from agent_cli.contracts.permission_modes import Mode
 from agent_cli.contracts.permissions import ApprovalFacts, ExplainedPart, Rule
 from agent_cli.contracts.prompt_commands import PromptCommand, WrittenPrompt
@@ -58,7 +59,6 @@ from agent_cli.contracts.provider import (
     StreamEvent,
     TextDelta,
     ThinkingDelta,
-    ThinkingLevel,
     ToolCallDelta,
     ToolCallStart,
 )

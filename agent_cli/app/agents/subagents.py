@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_cli.agents.children import Assignment, Children, Worker
-from agent_cli.agents.definitions import AgentDefinition
+from agent_cli.agents.definitions import LEVEL_OF_EFFORT, AgentDefinition
 from agent_cli.agents.tool import agent_tool, updated_description
 from agent_cli.app import parts
 from agent_cli.app.agents import AgentList, catalogue, plugin_agents
@@ -208,6 +208,7 @@ class AgentTree:
         startup, bench = self._startup, self._bench
         own = (*parts.tools(startup, workspace, agent_workspace.sandbox), *self._tools_of(rank))
         model = model_name(assignment.model)
+        effort = definition.effort or startup.loaded.settings.effort
         prompt = (definition.prompt, *skill_texts(startup, definition.skills), agent_workspace.note)
         denies = agent_workspace.permissions.denies_tool
         recalls = rank.allows(RECALL_TOOL) and not denies(RECALL_TOOL)
@@ -225,7 +226,7 @@ class AgentTree:
                     parts.run_options(startup),
                     system_prompt="\n\n".join(filter(None, prompt)),
                     model=bench.calls.named(model) if model else parent.agent().state.model,
-                    thinking_level=definition.effort or startup.loaded.settings.effort,
+                    thinking_level=LEVEL_OF_EFFORT[effort] if effort else None,
                     max_rounds=definition.max_rounds or self._settings.max_rounds,
                 ),
                 tools=self._checked(definition, [each for each in own if rank.allows(each.name)]),

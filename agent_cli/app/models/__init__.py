@@ -14,6 +14,7 @@ from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.events import EventSink, Notice
 from agent_cli.contracts.messages import CustomMessage, Message
+from agent_cli.contracts.options import ThinkingLevel
 from agent_cli.contracts.provider import (
     Model,
     ModelRequest,
@@ -23,7 +24,6 @@ from agent_cli.contracts.provider import (
     ReplyEnd,
     ReplyStart,
     StreamEvent,
-    ThinkingLevel,
     closable,
 )
 from agent_cli.contracts.timeline import NO_USAGE, UNKNOWN_MODEL, Json, Usage

@@ -12,7 +12,8 @@ from importlib.resources import files
 from typing import Any, Final, Literal, overload
 
 from agent_cli.contracts.errors import AgentCliError, ModelError, ProviderNotFound
-from agent_cli.contracts.provider import Model, ModelRequest, Price, ThinkingLevel
+from agent_cli.contracts.options import ThinkingLevel
+from agent_cli.contracts.provider import Model, ModelRequest, Price
 from agent_cli.contracts.timeline import NO_USAGE, Json, Usage
 from agent_cli.providers.anthropic.platforms import plain_model_id
 from agent_cli.system.records import dataclass

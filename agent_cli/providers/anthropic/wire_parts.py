@@ -15,7 +15,8 @@ from typing import Final
 
 from agent_cli.contracts.found_tools import CALL_FOUND, REFERENCE
 from agent_cli.contracts.messages import AssistantMessage, LlmMessage, UserMessage
-from agent_cli.contracts.provider import Model, ModelRequest, ThinkingLevel
+from agent_cli.contracts.options import ThinkingLevel
+from agent_cli.contracts.provider import Model, ModelRequest
 from agent_cli.contracts.timeline import Block, Json, text_block
 from agent_cli.core.api_messages import to_api
 from agent_cli.providers.anthropic.accepted_history import accepted

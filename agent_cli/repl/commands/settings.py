@@ -7,9 +7,9 @@ from typing import Final, Literal, get_args
 
 from agent_cli.contracts.dialogs import Reread
 from agent_cli.contracts.errors import UsageError
-from agent_cli.contracts.options import EFFORT_ALIASES, ThemeChoice
+from agent_cli.contracts.options import EFFORT_ALIASES, ThemeChoice, ThinkingLevel
 from agent_cli.contracts.permission_modes import MODE_DESCRIPTIONS, mode_named
-from agent_cli.contracts.provider import Model, ThinkingLevel
+from agent_cli.contracts.provider import Model
 from agent_cli.contracts.wording import one_line
 from agent_cli.repl.commands import Command, Context, pick, show
 from agent_cli.terminal.sanitize import clean
