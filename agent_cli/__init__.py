@@ -4,10 +4,13 @@ The names in `__all__` are the public surface. They are imported on first use, s
 program, or importing one of them, does not import the rest.
 """
 
+import sys
+
 from agent_cli.version import __version__
 
 # Not imported from typing, which takes longer than all the rest before the program's first line.
 TYPE_CHECKING = False
+NOT_ON_WINDOWS = "agent-cli runs on Linux and macOS: on Windows, use it in WSL"
 if TYPE_CHECKING:
     from agent_cli.agents.definitions import AgentDefinition as AgentDefinition
     from agent_cli.contracts.cancel import CancelToken as CancelToken
@@ -237,6 +240,8 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module  # not on the program's way to its main()
 
+    if sys.platform == "win32":  # a module that is only on Unix would be missing below
+        raise ImportError(NOT_ON_WINDOWS)
     return getattr(import_module(_HOMES[name]), name)
 
 

@@ -4,12 +4,16 @@ import os
 import signal
 import sys
 
+from agent_cli import NOT_ON_WINDOWS
+
 _CONTINUE = ("-c", "--continue")
 _COMMAND_WORDS_MAX = 2
 
 
 def main() -> None:
     """Run the program and end the process with its exit code."""
+    if sys.platform == "win32":
+        sys.exit(NOT_ON_WINDOWS)
     # The first instruction: from here on a signal waits until it is decided what it does.
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
     _forget_relative_folders()

@@ -15,11 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli import NOT_ON_WINDOWS
 from agent_cli.app.arguments import Arguments, help_text
 from agent_cli.cli import dispatch
 from agent_cli.cli.main import run
 from agent_cli.system import stop_signals
 from tests.e2e.program import AGENT_CLI
+from tests.tables import each_row
 from tests.waiting import wait_until
 
 
@@ -210,3 +212,21 @@ def test_signal_before_the_run_starts_still_prints_a_result(
         result = json.loads(printed)
         told = (result["type"], result["exit_code"], result["stop_reason"])
         assert told == ("app.result", code, "aborted")
+
+
+@each_row(
+    "code",
+    ["from agent_cli import query", "import agent_cli.__main__ as program; program.main()"],
+)
+def test_windows_is_refused_in_one_sentence(code: str) -> None:
+    """The library lacked a module called fcntl there, and the program a function of `signal`."""
+    ran = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.platform = 'win32'; {code}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert ran.returncode == 1
+    assert ran.stderr.splitlines()[-1].endswith(NOT_ON_WINDOWS)
