@@ -117,10 +117,6 @@ class PromptRun:
         elif denied := self.denials.ended_by(event):
             self.denied.append(denied)
 
-    def add(self, run: RunResult) -> None:
-        """Take in the result of a run."""
-        self.runs.append(run)
-
     async def settle(self) -> None:
         """Decide about the calls that wait, and go on, until none waits or the prompt is stopped.
 
@@ -136,9 +132,9 @@ class PromptRun:
                 decisions = await decisions_about(agent, calls, self._decision)
                 self.stop.check()
             except Aborted:
-                self.add(await decline_and_stop(agent, [call.id for call in calls]))
+                self.runs.append(await decline_and_stop(agent, [call.id for call in calls]))
                 return
-            self.add(await apply_decisions(agent, calls, decisions))
+            self.runs.append(await apply_decisions(agent, calls, decisions))
 
     async def _decision(self, call: ToolCall) -> Decision:
         if self.approve is None:

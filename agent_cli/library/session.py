@@ -170,7 +170,7 @@ class AgentSession(NotCopied):
                 await run.settle()
                 if not stop.cancelled:
                     asked = run.with_form(with_images(message, images))
-                    run.add(await app.agent.prompt(asked, model=chosen))
+                    run.runs.append(await app.agent.prompt(asked, model=chosen))
                     await run.settle()
         return run.result()
 

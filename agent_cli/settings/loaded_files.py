@@ -93,7 +93,7 @@ def run_by(command: str, words: Collection[str], workspace: Path) -> Iterator[Pa
                 text = "\n".join(text for key, text in scripts if key in words)
                 yield from _Script(workspace / name, text, workspace, spoken_by=text).files()
         if "-m" in words and _MODULE.fullmatch(word):
-            yield from (workspace / name for name in _modules(word, _PYTHON))
+            yield from (workspace / name for name in _modules(word))
         folder = workspace / word
         if word.strip("./") and is_dir(folder):
             names = sorted(_names_in(folder))
@@ -160,7 +160,7 @@ class _Script:
         yield from dict.fromkeys((word.lstrip("/"), word.partition("/")[2]))
         if self._endings == _PYTHON:
             if _MODULE.fullmatch(word):
-                yield from _modules(word, _PYTHON)
+                yield from _modules(word)
         elif ".json" not in self._endings or word.startswith("."):
             yield from (f"{word.lstrip('/')}{ending}" for ending in self._endings)
 
@@ -216,10 +216,10 @@ def _without_stop(word: str) -> str:
     return word.rstrip(".")
 
 
-def _modules(word: str, endings: Iterable[str]) -> Iterator[str]:
+def _modules(word: str) -> Iterator[str]:
     """Yield the files of the Python module *word*, and of the packages that it is in."""
     name = _module(word)
-    yield from (f"{name}{ending}" for ending in endings)
+    yield from (f"{name}{ending}" for ending in _PYTHON)
     while "/" in name.strip("./"):
         name = name.rpartition("/")[0]
         yield f"{name}/__init__.py"
