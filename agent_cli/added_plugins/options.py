@@ -152,10 +152,10 @@ def with_texts(text: str, values: Mapping[str, str]) -> str:
 
 
 def values_of(
-    options: Iterable[PluginOption], given: Mapping[str, str]
+    options: Iterable[PluginOption], entered: Mapping[str, str]
 ) -> tuple[dict[str, str], list[str]]:
     """Return the values by key, "" where there is none, and the required keys that lack one."""
-    values = {each.key: given.get(each.key, each.default) for each in options}
+    values = {each.key: entered.get(each.key, each.default) for each in options}
     return values, [each.key for each in options if each.is_required and not values[each.key]]
 
 

@@ -220,7 +220,7 @@ def _servers(root: Path, manifest: Mapping[str, object]) -> Iterator[tuple[str, 
 
 
 def _unused(root: Path, manifest: Mapping[str, object]) -> Iterator[str]:
-    for key, place in _UNUSED.items():
-        path = root / place
-        if key in manifest or (place and (is_file(path) or is_dir(path))):
+    for key, name in _UNUSED.items():
+        path = root / name
+        if key in manifest or (name and (is_file(path) or is_dir(path))):
             yield key

@@ -316,7 +316,7 @@ async def _reported(assignment: Assignment, worker: Worker, result: RunResult) -
 
 # An agent's current activity, in one line: a tool, tokens, cost.
 
-_GIVEN_CHARS_MAX: Final = 60
+_CALL_CHARS_MAX: Final = 60
 
 
 class AgentActivity:
@@ -347,7 +347,7 @@ class AgentActivity:
                 self._doing = doing
             case events.ToolExecutionStart():
                 described = describe_call(self._tools(), event.tool_name, event.args)
-                self._calls[event.tool_call_id] = one_line(described, _GIVEN_CHARS_MAX)
+                self._calls[event.tool_call_id] = one_line(described, _CALL_CHARS_MAX)
             case ToolAttemptStart():
                 self._doing = "trying a command read-only"
             case ModelCallDelayed():

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 # Larger images are shrunk if possible: a request with more than 20 images accepts none larger than
 # this, some platforms accept half the bytes, and no model sees more detail anyway.
-_WANTED_SIDE: Final = 2_000
-_WANTED_BYTES: Final = 5 * 1024 * 1024 * 3 // 4
+_SIDE_PIXELS_MAX: Final = 2_000
+_BYTES_MAX: Final = 5 * 1024 * 1024 * 3 // 4
 _FILE_BYTES_MAX: Final = 100 * 1024 * 1024
 # A small file may hold an image that fills the memory once it is decoded.
 _UNPACKED_PIXELS_MAX: Final = 50_000_000
@@ -101,7 +101,7 @@ def fitted(image: Image) -> Image:
     Raises:
         UsageError: The image is damaged, or would fill the memory.
     """
-    is_small = max(image.width, image.height) <= _WANTED_SIDE and len(image.data) <= _WANTED_BYTES
+    is_small = max(image.width, image.height) <= _SIDE_PIXELS_MAX and len(image.data) <= _BYTES_MAX
     if is_small or not _can_shrink():
         return image
     if image.width * image.height > _UNPACKED_PIXELS_MAX:
@@ -118,7 +118,7 @@ def fitted(image: Image) -> Image:
             if upright.mode in ("1", "P"):
                 # Pillow shrinks a palette by leaving pixels out, and letters with them.
                 upright = upright.convert("RGBA" if "transparency" in upright.info else "RGB")
-            upright.thumbnail((_WANTED_SIDE, _WANTED_SIDE))
+            upright.thumbnail((_SIDE_PIXELS_MAX, _SIDE_PIXELS_MAX))
             if upright.mode.startswith("I"):
                 # Grey of 16 bits: Pillow cuts what is above 255, nearly all of it, to white.
                 scaled = upright.convert("I").point(lambda grey: grey / 256)  # pyright: ignore[reportUnknownMemberType]
@@ -135,7 +135,7 @@ def _encoded(picture: "Picture", *, lossless: bool) -> Image:
     buffer = io.BytesIO()
     if lossless:
         picture.save(buffer, "PNG")
-    if not lossless or buffer.tell() > _WANTED_BYTES:
+    if not lossless or buffer.tell() > _BYTES_MAX:
         buffer = io.BytesIO()
         picture.convert("RGB").save(buffer, "JPEG", quality=_JPEG_QUALITY)
         return Image("image/jpeg", picture.width, picture.height, buffer.getvalue())

@@ -38,7 +38,7 @@ FORCE_AFTER_S: Final = GRACE_S + 5
 """Seconds from a request to end until the worker processes are killed."""
 _OPTIONS: Final = {"max_retries": 0, "scheduling_strategy": "SPREAD"}
 _OBJECTS_BYTES: Final = 100 * 1024 * 1024
-_TOLD_CHARS: Final = 200
+_SENTENCE_CHARS_MAX: Final = 200
 _STDOUT, _STDERR = 1, 2
 
 Ray = Any  # its types exist only where the extra is installed
@@ -134,7 +134,7 @@ def outcome_of(future: "Future[_Left]", exceptions: Any) -> dict[str, Any]:
 def line_of(error: BaseException, at: int = 0) -> str:
     """Return a line of what *error* says, or its name."""
     lines = [line.strip() for line in str(error).split("\n") if line.strip()]
-    return lines[at][:_TOLD_CHARS].rstrip(".") if lines else type(error).__name__
+    return lines[at][:_SENTENCE_CHARS_MAX].rstrip(".") if lines else type(error).__name__
 
 
 def main() -> None:

@@ -84,7 +84,7 @@ def _test(startup: StartupContext, event: str, file: Path | None) -> int:
         names = (name, *to_claude(our_tool_name(name), tool_input, startup.workspace).names)
     sandbox = parts.sandbox(startup)
     around = HookEnvironment(
-        startup.workspace, environment_of_hooks(startup), place=HookConfinement(startup, sandbox)
+        startup.workspace, environment_of_hooks(startup), prepare=HookConfinement(startup, sandbox)
     )
     runs = HookRuns(defined_hooks(startup)[0], around)
     matching = runs.matching(event, names)

@@ -72,8 +72,8 @@ class RemoteAnswer:
         """The decision in words."""
         if self._answer.is_about_question:
             return f"the answer is {self._answer.verdict}"
-        said = "allowed" if self._answer.verdict == "allow" else "declined"
-        return f"{self.call_id} is {said}"
+        decision = "allowed" if self._answer.verdict == "allow" else "declined"
+        return f"{self.call_id} is {decision}"
 
     def is_taken(self) -> bool:
         """Hand the token to the program that has the session open; False if none has.

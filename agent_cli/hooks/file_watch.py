@@ -102,7 +102,7 @@ class FileWatch:
             found += self._of_call(call, self.changes)
         return found
 
-    def has_told(self, path: Path) -> None:
+    def note_hooks_ran(self, path: Path) -> None:
         """Take *path* as it is now for the work of its hooks, if that is not recorded; blocks.
 
         Or a hook that changes its own file would run again with each look.

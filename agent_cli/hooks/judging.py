@@ -23,7 +23,7 @@ INSTRUCTIONS: Final = (
     ' {"ok": false, "reason": "..."} with one sentence that says what to do instead.'
 )
 _EVENT: Final = "$ARGUMENTS"
-_PLACE: Final = re.compile(r"\$\{([\w.]+)\}")
+_PLACEHOLDER: Final = re.compile(r"\$\{([\w.]+)\}")
 _SHOWN_CHARS: Final = 200
 
 
@@ -92,7 +92,7 @@ def _filled(value: Json, payload: Mapping[str, Json]) -> Json:
         return [_filled(each, payload) for each in value]
     if not isinstance(value, str):
         return value
-    return _PLACE.sub(lambda found: _text_at(payload, found[1]), value)
+    return _PLACEHOLDER.sub(lambda found: _text_at(payload, found[1]), value)
 
 
 def _text_at(payload: Mapping[str, Json], path: str) -> str:

@@ -284,7 +284,7 @@ class Lifecycle:
             is_last = self._ending.is_set()
             for change in await asyncio.to_thread(watch.look):
                 await self._use(await self._asking.ask_about_file(change))
-                await asyncio.to_thread(watch.has_told, change.path)
+                await asyncio.to_thread(watch.note_hooks_ran, change.path)
 
     async def _use(self, answer: HookAnswer) -> None:
         """Export the variables of *answer* beside earlier ones, and watch the paths it names."""

@@ -56,7 +56,7 @@ _log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedHook:
+class PreparedHook:
     """The command line and variables with which a hook starts, or the `fault` why it must not.
 
     `is_own` is False if it may run a file of the workspace. `ask` starts it in another way.
@@ -72,12 +72,12 @@ class PlacedHook:
 
 Ask: TypeAlias = Callable[[bytes, Mapping[str, str], asyncio.Timeout], Awaitable[ProgramAnswer]]
 """Asks the hook, whose changes to files are recorded, with its input and environment."""
-Placing: TypeAlias = Callable[[Hook, Sequence[str]], AbstractAsyncContextManager[PlacedHook]]
+PrepareHook: TypeAlias = Callable[[Hook, Sequence[str]], AbstractAsyncContextManager[PreparedHook]]
 
 
 @asynccontextmanager
-async def _outside(_hook: Hook, command: Sequence[str]) -> AsyncGenerator[PlacedHook]:
-    yield PlacedHook(command)
+async def _outside(_hook: Hook, command: Sequence[str]) -> AsyncGenerator[PreparedHook]:
+    yield PreparedHook(command)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +86,14 @@ class HookEnvironment:
 
     Attributes:
         variables: Returns additional current variables.
-        place: Puts the command line of a hook into the sandbox, where it belongs there.
+        prepare: Puts the command line of a hook into the sandbox, where it belongs there.
         services: Answer hooks of the kinds prompt, agent and mcp_tool; None outside a session.
     """
 
     workspace: Path
     environment: Mapping[str, str]
     variables: Callable[[], Mapping[str, str]] = dict
-    place: Placing = _outside
+    prepare: PrepareHook = _outside
     services: HookServices | None = None
 
 
@@ -162,22 +162,22 @@ async def _start(
         command = reader.around(command)
     exports: Exports | None = None
     try:
-        async with around.place(hook, command) as placed:
-            if placed.fault:
-                return HookOutcome(fault=placed.fault, is_broken=True)
-            if not placed.is_own:  # what the repository brings must not answer for the user
+        async with around.prepare(hook, command) as prepared:
+            if prepared.fault:
+                return HookOutcome(fault=prepared.fault, is_broken=True)
+            if not prepared.is_own:  # what the repository brings must not answer for the user
                 payload = {name: value for name, value in payload.items() if name != ANSWERS}
-            before = {**environment, **placed.environment}
-            if placed.ask:
-                ran = await placed.ask(sent_json(payload), before, limit)
+            before = {**environment, **prepared.environment}
+            if prepared.ask:
+                ran = await prepared.ask(sent_json(payload), before, limit)
             else:
                 ran = await ask_program(
-                    *(placed.command, sent_json(payload)),
+                    *(prepared.command, sent_json(payload)),
                     environment=before,
                     workspace=around.workspace,
                 )
             if reader:
-                stdout, exports = reader.read(ran.stdout, before, is_confined=placed.is_confined)
+                stdout, exports = reader.read(ran.stdout, before, is_confined=prepared.is_confined)
                 ran = replace(ran, stdout=stdout)
     except TooMuchOutput:
         return HookOutcome(fault="it printed more than 1 MB; make it print less")

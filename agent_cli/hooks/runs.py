@@ -72,7 +72,7 @@ class HookRuns:
         record: Called with each run at its end.
         background: Starts a hook that nothing waits for.
         late: Called with each run in the background at its end, and the payload it got.
-        waits: Called with a hook that something has waited for `told_after_s`.
+        waits: Called with a hook that something has waited for `slow_after_s`.
         done: The last runs, the newest last.
     """
 
@@ -83,7 +83,7 @@ class HookRuns:
     background: Callable[[Coroutine[Any, Any, object]], object] | None = None
     late: Callable[[Ran, Mapping[str, Json]], None] = lambda _ran, _payload: None
     waits: Callable[[Hook], None] = lambda _hook: None
-    told_after_s: float = 10.0
+    slow_after_s: float = 10.0
     done: deque[Ran] = field(default_factory=lambda: deque(maxlen=_KEPT_MAX))
     _used: set[int] = field(default_factory=set[int])
     _running: list[tuple[float, Hook]] = field(default_factory=list[tuple[float, Hook]])
@@ -195,7 +195,7 @@ class HookRuns:
         running = (time.monotonic(), hook)
         self._running.append(running)
         loop = asyncio.get_running_loop()
-        timer = None if hook.background else loop.call_later(self.told_after_s, self.waits, hook)
+        timer = None if hook.background else loop.call_later(self.slow_after_s, self.waits, hook)
         try:
             return await run_hook(hook, payload, self.around)
         finally:

@@ -250,7 +250,7 @@ class Instructions:
     def __init__(self) -> None:
         self.current: Mapping[str, str] = {}
         self._fixed: Mapping[str, str] | None = None
-        self._told: set[str] = set()
+        self._sent: set[str] = set()
 
     def fix(self, added: Collection[str]) -> None:
         """Keep the text of the system prompt, without the servers whose tools messages *added*."""
@@ -272,9 +272,9 @@ class Instructions:
         news = {
             name: text
             for name, text in late.items()
-            if name not in self._told or any(is_of_server(tool.name, name) for tool in added)
+            if name not in self._sent or any(is_of_server(tool.name, name) for tool in added)
         }
-        self._told |= late.keys()
+        self._sent |= late.keys()
         return marked_instructions(news)
 
 

@@ -22,7 +22,7 @@ from agent_cli.system.json_text import json_object
 _ALGORITHM = "ES256"
 _FORM = "application/x-www-form-urlencoded"
 _METADATA = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")
-_NONCE_WANTED = "use_dpop_nonce"
+_NONCE_REQUIRED = "use_dpop_nonce"
 
 
 class KeyStore(Protocol):
@@ -127,7 +127,7 @@ class BoundTokens(httpx2.Auth):
             return False
         challenge = response.headers.get("www-authenticate", "")
         answer = json_object(await response.aread())
-        return _NONCE_WANTED in challenge or _NONCE_WANTED in str(answer)
+        return _NONCE_REQUIRED in challenge or _NONCE_REQUIRED in str(answer)
 
     async def _read(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         """Note the server's DPoP support in *response*; return it in a form the SDK understands."""

@@ -74,7 +74,7 @@ def wrap_tools(offering: "Offering", tools: Iterable[mcp_types.Tool]) -> Wrapped
     absent: dict[str, str] = {}
     changed: dict[str, str] = {}
     for tool in tools:
-        if not _is_wanted(server.config, tool.name):
+        if not _is_enabled(server.config, tool.name):
             continue
         name = public_name(server.config.name, tool.name)
         try:
@@ -111,7 +111,7 @@ def definition(tool: mcp_types.Tool, ours: Tool) -> str:
     return f"{tool.name}\n\n{description}\n\n{schema}\n{unasked}"
 
 
-def _is_wanted(config: ServerConfig, tool: str) -> bool:
+def _is_enabled(config: ServerConfig, tool: str) -> bool:
     if any(fnmatchcase(tool, pattern) for pattern in config.disabled_tools):
         return False
     patterns = config.enabled_tools

@@ -52,7 +52,7 @@ class RepairedInput:
     """A pipe in place of standard input, through which its lines pass repaired."""
 
     def __init__(self) -> None:
-        self._given = os.dup(_STDIN)
+        self._client_input = os.dup(_STDIN)
         reading, self._writing = os.pipe()
         self._ended, self._ending = os.pipe()
         os.dup2(reading, _STDIN)
@@ -76,8 +76,8 @@ class RepairedInput:
                 write_all(pipe.fileno(), repaired(bytes(line)))
 
     def _read(self) -> bytes:
-        ready, _, _ = select.select([self._given, self._ended], [], [])
-        return b"" if self._ended in ready else os.read(self._given, _BYTES_A_READ)
+        ready, _, _ = select.select([self._client_input, self._ended], [], [])
+        return b"" if self._ended in ready else os.read(self._client_input, _BYTES_A_READ)
 
 
 def repaired(line: bytes) -> bytes:

@@ -294,7 +294,7 @@ def _read_skill(folder: CommandFolder, path: Path) -> tuple[Skill, str]:
     Raises:
         UsageError: The skill must not be read, or cannot be used.
     """
-    _check_place(folder, path)
+    _require_readable(folder, path)
     try:
         skill = read_skill(path, folder.shelves)
         return skill, skill.whole()
@@ -303,7 +303,7 @@ def _read_skill(folder: CommandFolder, path: Path) -> tuple[Skill, str]:
         raise UsageError(f"skill {path} is not used: {reason}") from error
 
 
-def _check_place(folder: CommandFolder, path: Path) -> None:
+def _require_readable(folder: CommandFolder, path: Path) -> None:
     """Check that a file of *folder* may be read.
 
     Raises:
@@ -321,7 +321,7 @@ def _read(folder: CommandFolder, path: Path) -> tuple[dict[str, str], str]:
     Raises:
         UsageError: The file must not be read, or cannot be used.
     """
-    _check_place(folder, path)
+    _require_readable(folder, path)
     try:
         with path.open("rb") as stream:
             raw = stream.read(FILE_BYTES_MAX + 1)

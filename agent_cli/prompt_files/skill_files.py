@@ -113,22 +113,22 @@ def find_skills(folders: Iterable[SkillFolder]) -> tuple[dict[str, Skill], list[
     """
     skills: dict[str, Skill] = {}
     problems: list[str] = []
-    found = ((p, file) for p in folders for file in sorted(filter(exists, _named(p.path))))
-    for place, path in found:
+    found = ((each, file) for each in folders for file in sorted(filter(exists, _named(each.path))))
+    for folder, path in found:
         if len(skills) == SKILLS_MAX:
             problems.append(
                 f"{path} and all after it are not used: the limit is {SKILLS_MAX} skills"
             )
             break
         try:
-            skill = read_skill(path, place.shelves)
-            skill = replace(skill, filling=place.filling, objection=place.objection)
+            skill = read_skill(path, folder.shelves)
+            skill = replace(skill, filling=folder.filling, objection=folder.objection)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             problems.append(f"skill {path} is not used: {reason}")
             continue
-        if place.plugin and skill.name in skills:
-            skill = replace(skill, name=f"{place.plugin}:{skill.name}")
+        if folder.plugin and skill.name in skills:
+            skill = replace(skill, name=f"{folder.plugin}:{skill.name}")
         skills.setdefault(skill.name, skill)
     # Once for all that were just read: it checks all acting files of the workspace.
     objections = {each: each() for each in {skill.objection for skill in skills.values()}}

@@ -49,11 +49,11 @@ class Authorship(NamedTuple):
     """The possible writers of a file, and the folder that tells.
 
     Attributes:
-        place: The link, folder or file that decided; for a message.
+        decided_by: The link, folder or file that decided; for a message.
     """
 
     author: Author
-    place: Path
+    decided_by: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +127,10 @@ def refuse_strangers_link(path: Path) -> None:
         OSError: There is such a link.
     """
     found = author_of(path, SessionFolders.of(Path.cwd()))
-    if found.author.is_stranger and found.place.is_symlink():
-        raise OSError(errno.ELOOP, f"{found.place} is a link that may be a stranger's", str(path))
+    if found.author.is_stranger and found.decided_by.is_symlink():
+        raise OSError(
+            errno.ELOOP, f"{found.decided_by} is a link that may be a stranger's", str(path)
+        )
 
 
 def is_home_setting(name: str) -> bool:
@@ -142,7 +144,7 @@ def installation_folders() -> tuple[Path, ...]:
     return tuple(dict.fromkeys(map(real_path, (Path(sys.prefix), package))))
 
 
-class _Place(NamedTuple):
+class _Step(NamedTuple):
     """A step of a lookup, with the folders it lies in, outermost first, and their identities."""
 
     path: Path
@@ -160,26 +162,26 @@ class _Judge:
         self._home = identity(session.home)
 
     def judged(self, path: Path) -> Authorship:
-        """Return the worst author among all places of the lookup of *path*."""
+        """Return the worst author among all steps of the lookup of *path*."""
         end = Authorship(Author.UNKNOWN, path)
         try:
-            for place in _lookup(path):
-                end = Authorship(self._author_at(place), place.path)
+            for step in _lookup(path):
+                end = Authorship(self._author_at(step), step.path)
                 if end.author is Author.WORKSPACE:
                     return end
-            if linked := self._another_name(end.place):
+            if linked := self._another_name(end.decided_by):
                 return Authorship(Author.WORKSPACE, linked)
         except OSError:
             return Authorship(Author.UNKNOWN, path)
         return end
 
-    def _author_at(self, place: _Place) -> Author:
-        """Return who can put something at *place*: the innermost known folder decides."""
-        at_home = next((n for n, (_, each) in enumerate(place.above) if each == self._home), None)
-        names = [folder.name for folder, _ in place.above] + [place.path.name]
+    def _author_at(self, step: _Step) -> Author:
+        """Return who can put something at *step*: the innermost known folder decides."""
+        at_home = next((n for n, (_, each) in enumerate(step.above) if each == self._home), None)
+        names = [folder.name for folder, _ in step.above] + [step.path.name]
         in_settings = at_home is not None and is_home_setting(names[at_home + 1])
-        for number in range(len(place.above) - 1, -1, -1):
-            folder = place.above[number][1]
+        for number in range(len(step.above) - 1, -1, -1):
+            folder = step.above[number][1]
             if folder in self._own:
                 return Author.USER
             if folder in self._roots:
@@ -230,7 +232,7 @@ class _Judge:
                         waiting.append(entry.path)
 
 
-def _lookup(path: Path) -> Iterator[_Place]:
+def _lookup(path: Path) -> Iterator[_Step]:
     """Yield the steps of the lookup of *path* that decide where it leads; the last is its end.
 
     Raises:
@@ -246,12 +248,12 @@ def _lookup(path: Path) -> Iterator[_Place]:
             if len(above) > 1:
                 folder, _ = above.pop()
                 # Whoever can replace this folder by a link decides where the rest leads.
-                yield _Place(folder, tuple(above))
+                yield _Step(folder, tuple(above))
             continue
         here = above[-1][0] / name
         state = _state(here)
         if state and stat.S_ISLNK(state.st_mode):
-            yield _Place(here, tuple(above))
+            yield _Step(here, tuple(above))
             links += 1
             if links > _LINKS_MAX:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
@@ -261,10 +263,10 @@ def _lookup(path: Path) -> Iterator[_Place]:
             left += reversed(target.parts[1:] if target.is_absolute() else target.parts)
             continue
         if not left and not (state and stat.S_ISDIR(state.st_mode)):
-            yield _Place(here, tuple(above))
+            yield _Step(here, tuple(above))
             return
         above.append((here, (state.st_dev, state.st_ino) if state else None))
-    yield _Place(above[-1][0], tuple(above))
+    yield _Step(above[-1][0], tuple(above))
 
 
 def _state(path: Path) -> os.stat_result | None:

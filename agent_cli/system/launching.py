@@ -314,11 +314,11 @@ class Launcher:
         if any("\0" in text for text in (*order.arguments, *order.environment.values())):
             raise ValueError("embedded null byte")
         ours, theirs = socket.socketpair()
-        reading = writing = given = giving = -1
+        reading = writing = taking = giving = -1
         try:
             reading, writing = os.pipe()
-            given, giving = os.pipe() if order.rest >= 0 else (-1, -1)
-            more = [number for number in (errors, given) if number >= 0]
+            taking, giving = os.pipe() if order.rest >= 0 else (-1, -1)
+            more = [number for number in (errors, taking) if number >= 0]
             self._send(order.to_json(), [theirs.fileno(), writing, *more])
         except BaseException:
             ours.close()
@@ -327,7 +327,7 @@ class Launcher:
             raise
         finally:
             theirs.close()
-            for each in {writing, given} - {-1}:
+            for each in {writing, taking} - {-1}:
                 os.close(each)
         return KeeperLink(ours, rest=os.fdopen(giving, "wb") if giving >= 0 else None), reading
 

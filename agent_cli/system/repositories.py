@@ -48,7 +48,7 @@ def in_each(around: Iterable[Path], names: Sequence[str]) -> Iterator[Path]:
     return (folder / name for folder in around for name in names)
 
 
-def place_in_project(path: Path, around: Sequence[Path]) -> tuple[Path, str]:
+def folder_and_name(path: Path, around: Sequence[Path]) -> tuple[Path, str]:
     """Return the folder that *path* lies in, of those *around* a workspace, and its name there."""
     folder = next(filter(path.is_relative_to, around), around[0])
     return folder, os.path.relpath(path, folder)

@@ -102,20 +102,21 @@ def is_clone_of(folder: Path, other: Path) -> bool:
 
     It is if the one is a remote of the other, or if both have a remote in common. Reads files only.
     """
-    (place, names), (other_place, other_names) = _names_of(folder), _names_of(other)
-    return place == other_place and not names.isdisjoint(other_names)
+    path, addresses = _path_and_addresses(folder)
+    other_path, other_addresses = _path_and_addresses(other)
+    return path == other_path and not addresses.isdisjoint(other_addresses)
 
 
-def _names_of(folder: Path) -> tuple[Path, frozenset[str]]:
+def _path_and_addresses(folder: Path) -> tuple[Path, frozenset[str]]:
     """Return where *folder* is in its repository, and the addresses of that and of its remotes."""
     top = repository_root(folder) or folder
-    names = {_address(str(top), top)}
+    addresses = {_address(str(top), top)}
     with suppress(OSError):
         common = common_git_folder(git_folder_at(top))
-        names.add(_address(str(common), top))
+        addresses.add(_address(str(common), top))
         text = os.fsdecode(start_of(common / "config", _CONFIG_BYTES_MAX))
-        names |= {_address(url.strip('"'), top) for url in _REMOTE_URL.findall(text)}
-    return folder.relative_to(top), frozenset(names)
+        addresses |= {_address(url.strip('"'), top) for url in _REMOTE_URL.findall(text)}
+    return folder.relative_to(top), frozenset(addresses)
 
 
 def _address(url: str, top: Path) -> str:

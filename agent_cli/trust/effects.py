@@ -33,7 +33,7 @@ from agent_cli.settings.schema import Settings
 from agent_cli.settings.show import shown_value
 from agent_cli.system.json_text import load_commented
 from agent_cli.system.redaction import MASK, Redactor, is_secret_name, without_named_keys
-from agent_cli.system.repositories import place_in_project, project_folders
+from agent_cli.system.repositories import folder_and_name, project_folders
 from agent_cli.system.shapes import is_array, is_mapping, is_object, is_sequence
 from agent_cli.trust.parts import server_files
 from agent_cli.trust.store import (
@@ -67,7 +67,7 @@ def effects_of(files: Sequence[Path], workspace: Path) -> Iterator[tuple[str, ..
     variables = cache(partial(used_variables, workspace))
     around = project_folders(workspace)
     for path in files:
-        name = PurePath(place_in_project(path, around)[1])
+        name = PurePath(folder_and_name(path, around)[1])
         yield _effects(path, name, variables, scripts=scripts, programs=programs)
 
 
@@ -254,8 +254,8 @@ def _as_written(name: str, entry: object) -> McpServer:
     )
 
 
-def _texts(given: object) -> dict[str, str]:
-    return {key: str(value) for key, value in given.items()} if is_object(given) else {}
+def _texts(table: object) -> dict[str, str]:
+    return {key: str(value) for key, value in table.items()} if is_object(table) else {}
 
 
 def _server(server: McpServer, variables: Mapping[str, str]) -> str:

@@ -27,7 +27,7 @@ from agent_cli.settings.hook_files import all_scripts_of, hooks_in_files, script
 from agent_cli.settings.layers import Layers, is_guard, is_guard_variable
 from agent_cli.settings.loaded_files import PACKAGE, npm_scripts
 from agent_cli.system.json_text import load_commented
-from agent_cli.system.repositories import place_in_project, project_folders
+from agent_cli.system.repositories import folder_and_name, project_folders
 from agent_cli.system.shapes import is_array, is_object
 
 _UNREADABLE: Final = "unreadable"
@@ -71,7 +71,7 @@ def parts_of(files: Mapping[str, Path], workspace: Path) -> Fingerprint:
 def _parts(
     path: Path, around: Sequence[Path], files: Iterable[Path]
 ) -> Iterator[tuple[str, str, bool]]:
-    name = place_in_project(path, around)[1]
+    name = folder_and_name(path, around)[1]
     if name in CLAUDE_FILES:
         try:
             file = ClaudeFile.read(path)
@@ -132,7 +132,7 @@ def server_files(files: Sequence[Path], workspace: Path) -> tuple[Path, ...]:
     around = project_folders(workspace)
     for path in files:
         # A server of a folder above the workspace runs in that folder.
-        folder, name = place_in_project(path, around)
+        folder, name = folder_and_name(path, around)
         if not (commands := [*map(_as_group, _entries(path, name))]):
             continue
         found |= dict.fromkeys(scripts_of(commands, folder if name == SERVERS_FILE else workspace))

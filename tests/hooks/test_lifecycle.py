@@ -66,7 +66,7 @@ async def test_hook_that_is_waited_for_long_is_told_of_once(tmp_path: Path) -> N
     around = HookEnvironment(tmp_path, os.environ)
     behind = asyncio.TaskGroup()
     runs = HookRuns(
-        (slow, late), around, background=behind.create_task, waits=tell, told_after_s=0.0
+        (slow, late), around, background=behind.create_task, waits=tell, slow_after_s=0.0
     )
     async with behind:
         await runs.run(runs.hooks, {})

@@ -39,7 +39,7 @@ def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
 def ran(place: World, hook: Hook, sandbox: Sandbox | None = None, **more: Any) -> HookOutcome:
     startup = cast("StartupContext", Startup(place.root, **more))
     places = HookConfinement(startup, sandbox or place.sandbox)
-    around = HookEnvironment(place.root, dict(os.environ), place=places)
+    around = HookEnvironment(place.root, dict(os.environ), prepare=places)
     return asyncio.run(run_hook(hook, {"hook_event_name": "Stop"}, around))
 
 

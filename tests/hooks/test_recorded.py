@@ -63,7 +63,7 @@ class Hooks:
     async def run(self, command: str, *, limit_s: float = 60.0) -> HookOutcome:
         startup = cast("StartupContext", Startup(self.place.root))
         places = HookConfinement(startup, self.place.sandbox, workspace=self.bash.workspace)
-        around = HookEnvironment(self.place.root, dict(os.environ), place=places)
+        around = HookEnvironment(self.place.root, dict(os.environ), prepare=places)
         hook = Hook(event="Stop", command=command, outside=self.outside, timeout_s=limit_s)
         return await run_hook(hook, {"hook_event_name": "Stop"}, around)
 

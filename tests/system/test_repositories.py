@@ -7,8 +7,8 @@ import pytest
 
 from agent_cli.system.repositories import (
     common_git_folder,
+    folder_and_name,
     git_folder_at,
-    place_in_project,
     project_folders,
     repository_root,
 )
@@ -71,8 +71,8 @@ def test_project_reaches_up_to_the_root_of_its_repository(top: Path) -> None:
     assert (without, project_folders(deep)) == ((deep, top), (deep, top / "src", top))
     assert project_folders(top) == (top,)
     assert project_folders(top.parent) == (top.parent,)
-    assert place_in_project(top / ".mcp.json", project_folders(deep)) == (top, ".mcp.json")
-    assert place_in_project(top.parent / "x", project_folders(deep)) == (deep, "../../../x")
+    assert folder_and_name(top / ".mcp.json", project_folders(deep)) == (top, ".mcp.json")
+    assert folder_and_name(top.parent / "x", project_folders(deep)) == (deep, "../../../x")
 
 
 def test_project_ends_below_the_home_directory(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:

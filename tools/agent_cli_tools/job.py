@@ -100,7 +100,7 @@ class Job:
     ended_s: float | None = None
     read_lines: int = 0
     _looked_bytes: int = 0
-    _untold: set[Literal["match", "end"]] = field(default_factory=set[Literal["match", "end"]])
+    _undelivered: set[Literal["match", "end"]] = field(default_factory=set[Literal["match", "end"]])
     _is_urgent: bool = False
     _limit: asyncio.TimerHandle | None = None
 
@@ -166,18 +166,18 @@ class Job:
             if self.reply and not (self.stopped_by or self.work.outcome):
                 self.stopped_by = "user"  # by the agent's number, or at its question
             if self.stopped_by not in ("model", "agent"):  # whoever stopped it knows
-                self._untold.add("end")
+                self._undelivered.add("end")
                 self._is_urgent = self._is_urgent or self.stopped_by != "user"
 
     def news(self) -> list[JobNews]:
         """Return the undelivered news, in order."""
         name = f"job {self.id} (`{self.shown}`)"
         news: list[JobNews] = []
-        if "match" in self._untold:
+        if "match" in self._undelivered:
             line = one_line(self.matched, _LINE_CHARS_MAX)
             text = f"[agent-cli: {name} printed a line that matches notify: {line}]"
             news.append(JobNews(text, f"{name} printed: {line}"))
-        if "end" in self._untold:
+        if "end" in self._undelivered:
             notes = "".join(f" {note}." for note in self.work.put_back)
             kind = "agent" if self.reply else "command"
             reply = self.reply() if self.reply else ""
@@ -205,12 +205,12 @@ class Job:
 
     def take_urgency(self) -> bool:
         """Return, once for each match and end, whether to begin a run: not for a user's stop."""
-        is_urgent, self._is_urgent = self._is_urgent and bool(self._untold), False
+        is_urgent, self._is_urgent = self._is_urgent and bool(self._undelivered), False
         return is_urgent
 
-    def note_told(self) -> None:
+    def note_delivered(self) -> None:
         """Record that the model has received all of `news`."""
-        self._untold.clear()
+        self._undelivered.clear()
 
     def _expire(self, end_s: float) -> None:
         if not self.is_running:
@@ -229,5 +229,5 @@ class Job:
         self._looked_bytes = self.output.total_bytes
         if line := await self.pattern.first_match(self.log):
             self.matched, self.pattern = line, None
-            self._untold.add("match")
+            self._undelivered.add("match")
             self._is_urgent = True

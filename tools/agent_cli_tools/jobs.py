@@ -214,5 +214,5 @@ class Jobs:
         for job in self._jobs:
             if is_known(job.tool_call_id):
                 news += job.news()
-                job.note_told()
+                job.note_delivered()
         return news

@@ -81,17 +81,17 @@ class Notebook:
             )
         pieces: list[str] = []
         position = 0
-        places = _source_places(self.json_text)
-        for cell, place, source in zip(self.cells, places, sources, strict=True):
+        spans = _source_spans(self.json_text)
+        for cell, span, source in zip(self.cells, spans, sources, strict=True):
             if source == cell.source:
                 continue
             if cell.end != "\n":
                 source = source.replace("\r\n", "\n").replace("\n", cell.end)
             pieces += [
-                self.json_text[position : place.start],
-                _written(self.json_text, place, source),
+                self.json_text[position : span.start],
+                _written(self.json_text, span, source),
             ]
-            position = place.end
+            position = span.end
         return "".join([*pieces, self.json_text[position:]])
 
     @property
@@ -115,8 +115,8 @@ def notebook_in(path: Path, raw: bytes) -> Notebook | None:
     except (ValueError, RecursionError):  # no JSON, half of a surrogate pair, too deep
         return None
     # A source may hold a line like a head.
-    are_told_apart = book.sources(text) == [cell.source for cell in known]
-    return book if known and len(known) == len(cells) and are_told_apart else None
+    is_unambiguous = book.sources(text) == [cell.source for cell in known]
+    return book if known and len(known) == len(cells) and is_unambiguous else None
 
 
 def shown_content(path: Path, raw: bytes) -> bytes:
@@ -165,7 +165,7 @@ class _Value(NamedTuple):
     end: int
 
 
-def _source_places(json_text: str) -> list[_Value]:
+def _source_spans(json_text: str) -> list[_Value]:
     """Return the sources of the cells of a notebook as they stand in its JSON text."""
     cells = _members(json_text, _after_blank(json_text, 0))["cells"]
     return [_members(json_text, cell.start)["source"] for cell in _values(json_text, cells.start)]
@@ -193,30 +193,30 @@ def _after_blank(text: str, at: int) -> int:
     return blank.end() if blank else at
 
 
-def _written(text: str, place: _Value, source: str) -> str:
-    """Return *source* as JSON, in the form of the one at *place*."""
+def _written(text: str, span: _Value, source: str) -> str:
+    """Return *source* as JSON, in the form of the one at *span*."""
     is_ascii = text.isascii() and bool(_ESCAPED_LETTER.search(text))
-    if text[place.start] != "[":
+    if text[span.start] != "[":
         return json.dumps(source, ensure_ascii=is_ascii)
     # Jupyter splits at these line ends too, so that its next save changes nothing.
     lines = source.splitlines(keepends=True)
     if not lines:
         return "[]"
-    there = list(_values(text, place.start))
+    there = list(_values(text, span.start))
     as_written = {each.value: text[each.start : each.end] for each in there}
-    opening, between, closing = _layout(text, place, there)
+    opening, between, closing = _layout(text, span, there)
     strings = [as_written.get(line) or json.dumps(line, ensure_ascii=is_ascii) for line in lines]
     return f"[{opening}{between.join(strings)}{closing}]"
 
 
-def _layout(text: str, place: _Value, there: Sequence[_Value]) -> tuple[str, str, str]:
+def _layout(text: str, span: _Value, there: Sequence[_Value]) -> tuple[str, str, str]:
     """Return what stands before, between and behind the strings of a source."""
     if there:
-        opening = text[place.start + 1 : there[0].start]
+        opening = text[span.start + 1 : there[0].start]
         between = text[there[0].end : there[1].start] if len(there) > 1 else f",{opening or ' '}"
-        return opening, between, text[there[-1].end : place.end - 1]
-    newline = text.rfind("\n", 0, place.start)
-    key = text[newline + 1 : place.start]
+        return opening, between, text[there[-1].end : span.end - 1]
+    newline = text.rfind("\n", 0, span.start)
+    key = text[newline + 1 : span.start]
     if not key.lstrip().startswith('"source"'):
         return "", ", ", ""
     end = "\r\n" if text[newline - 1 : newline] == "\r" else "\n"

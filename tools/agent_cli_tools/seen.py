@@ -24,13 +24,13 @@ Lines: TypeAlias = tuple[int, int]
 class _Sight:
     """The seen lines of one content; the ranges neither touch nor overlap.
 
-    `is_told` is True once the model was told that the file holds something else by now.
+    `is_reported` is True once the model was told that the file holds something else by now.
     """
 
     digest: str
     count: int
     ranges: tuple[Lines, ...]
-    is_told: bool = False
+    is_reported: bool = False
 
     @property
     def is_whole(self) -> bool:
@@ -109,7 +109,7 @@ class SeenFiles:
 
     def _is_news(self, path: Path) -> bool:
         sight = self._sights[path]
-        if sight.is_told:
+        if sight.is_reported:
             return False
         try:
             raw = read_bytes(path, bytes_max=changed_bytes_max(path))
@@ -121,7 +121,7 @@ class SeenFiles:
         with self._lock:
             if self._sights[path] is not sight:  # seen just now
                 return False
-            self._sights[path] = replace(sight, is_told=True)
+            self._sights[path] = replace(sight, is_reported=True)
             return True
 
     def knows(self, path: Path, raw: bytes) -> bool:

@@ -20,7 +20,7 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.core.turn import Turn
 from agent_cli.hooks.claude_terms import TranscriptCopy
 from agent_cli.hooks.definition import Hook
-from agent_cli.hooks.run import PlacedHook
+from agent_cli.hooks.run import PreparedHook
 from agent_cli.sandbox import Sandbox, SandboxMissing
 from agent_cli.system.event_loop import in_background
 from agent_cli.system.logger import logger
@@ -39,7 +39,7 @@ _NO_SANDBOX: Final = (
 
 
 class HookConfinement:
-    """Starts hooks in the sandbox of the session; implements `hooks.run.Placing`.
+    """Starts hooks in the sandbox of the session; implements `hooks.run.PrepareHook`.
 
     Attributes:
         ran: Called when a FileChanged hook ends, with the folder of its log; None if not all that
@@ -68,11 +68,11 @@ class HookConfinement:
         self.changes = HookChanges()
 
     @asynccontextmanager
-    async def __call__(self, hook: Hook, command: Sequence[str]) -> AsyncGenerator[PlacedHook]:
+    async def __call__(self, hook: Hook, command: Sequence[str]) -> AsyncGenerator[PreparedHook]:
         """Yield the way to start *hook*, whose command is *command*; free its resources after."""
         if self._workspace is None:
-            async with self._confined(hook, command) as (placed, _confinement):
-                yield placed
+            async with self._confined(hook, command) as (prepared, _confinement):
+                yield prepared
             return
         from agent_cli.app.hooks.recording import HookRecording  # as above
 
@@ -82,30 +82,30 @@ class HookConfinement:
             try:
                 watched = await stack.enter_async_context(recording.running())
             except ToolError as error:
-                yield PlacedHook((), fault=str(error))
+                yield PreparedHook((), fault=str(error))
                 return
-            placed, confinement = await stack.enter_async_context(self._confined(hook, command))
-            if watched is not None and not placed.fault:
-                placed = await recording.around(placed, watched, confinement)
-            yield placed
+            prepared, confinement = await stack.enter_async_context(self._confined(hook, command))
+            if watched is not None and not prepared.fault:
+                prepared = await recording.around(prepared, watched, confinement)
+            yield prepared
 
     @asynccontextmanager
     async def _confined(
         self, hook: Hook, command: Sequence[str]
-    ) -> "AsyncGenerator[tuple[PlacedHook, Confinement | None]]":
+    ) -> "AsyncGenerator[tuple[PreparedHook, Confinement | None]]":
         if hook not in self._outside:
             self._outside[hook] = runs_outside(hook, self._startup)
         if self._outside[hook] and not self._sandbox.undecided_files:
-            yield PlacedHook(command), None
+            yield PreparedHook(command), None
             return
         try:
             confinement = await self._sandbox.confine(self._startup.workspace)
         except SandboxMissing as error:
-            yield PlacedHook((), fault=str(error)), None
+            yield PreparedHook((), fault=str(error)), None
             return
         if confinement is None:
             fault = "" if self._may_run_anywhere(hook) else _NO_SANDBOX
-            yield PlacedHook(command, fault=fault, is_own=False), None
+            yield PreparedHook(command, fault=fault, is_own=False), None
             return
         try:
             if self._shown:
@@ -115,7 +115,7 @@ class HookConfinement:
 
                 data = dict(hook.variables).get(DATA, "")
                 confinement = confinement.showing(Path(hook.root)).keeping(data)
-            yield _placed(confinement, command), confinement
+            yield _prepared(confinement, command), confinement
         finally:
             await in_background(confinement.release)
 
@@ -129,8 +129,8 @@ class HookConfinement:
         )
 
 
-def _placed(confinement: "Confinement", command: Sequence[str]) -> PlacedHook:
-    return PlacedHook(
+def _prepared(confinement: "Confinement", command: Sequence[str]) -> PreparedHook:
+    return PreparedHook(
         confinement.around(command), confinement.environment, is_confined=True, is_own=False
     )
 

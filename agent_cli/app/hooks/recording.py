@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from agent_cli.hooks.definition import Hook
-from agent_cli.hooks.run import PlacedHook
+from agent_cli.hooks.run import PreparedHook
 from agent_cli.sandbox import Confinement
 from agent_cli.system.asked_program import ProgramAnswer, ask_watched
 from agent_cli.system.keeper import LEFT_DESCRIPTOR
@@ -65,23 +65,23 @@ class HookRecording:
                     self._recorded(Path(watched.folder))
 
     async def around(
-        self, placed: PlacedHook, watched: Watched, confinement: Confinement | None
-    ) -> PlacedHook:
-        """Return *placed*, recorded if that is possible, in *confinement* if there is one."""
+        self, prepared: PreparedHook, watched: Watched, confinement: Confinement | None
+    ) -> PreparedHook:
+        """Return *prepared*, recorded if that is possible, in *confinement* if there is one."""
         from agent_cli_tools.command_run import recorded  # with a hook
 
         confinement = confinement or Confinement()
         order = await recorded(self._workspace, self._text, watched, confinement)
         self._is_watched = order is not None and order.named is None
         if order is None:
-            return placed
+            return prepared
 
         async def ask(
             sent: bytes, environment: Mapping[str, str], limit: asyncio.Timeout
         ) -> ProgramAnswer:
             return await self._ask(order, confinement, sent, environment, limit)
 
-        return replace(placed, ask=ask)
+        return replace(prepared, ask=ask)
 
     async def _ask(
         self,

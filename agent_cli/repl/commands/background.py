@@ -295,8 +295,8 @@ def goal_of(argument: str) -> Goal:
             case "time" if (passed := _TIME.fullmatch(value)) and float(passed[1]):
                 found["time_max_s"] = float(passed[1]) * _SECONDS[passed[2] or ""]
             case _ if takes := _TAKES.get(name):
-                given = one_line(option[2]) or "nothing"
-                raise UsageError(f"--{name} takes {takes}, not {given}; {_USAGE}")
+                text = one_line(option[2]) or "nothing"
+                raise UsageError(f"--{name} takes {takes}, not {text}; {_USAGE}")
             case _:
                 raise UsageError(f"/goal has no option --{name}; {_USAGE}")
         argument = argument[option.end() :]

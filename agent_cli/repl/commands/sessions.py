@@ -78,9 +78,9 @@ async def _search(context: Context, typed: str) -> None:
 
 def _found(match: SessionMatch, sessions: SessionsPort) -> str:
     session = match.session
-    said = f"{match.who}: {one_line(match.excerpt, _TITLE_CHARS_MAX)}"
+    excerpt = f"{match.who}: {one_line(match.excerpt, _TITLE_CHARS_MAX)}"
     age = ago(time.time() - session.updated_at_ms / 1000)
-    return " · ".join([said, *_place(session, sessions), age, session.id])
+    return " · ".join([excerpt, *_directory(session, sessions), age, session.id])
 
 
 def _others(sessions: SessionsPort) -> list[SessionInfo]:
@@ -89,10 +89,10 @@ def _others(sessions: SessionsPort) -> list[SessionInfo]:
     Resuming a damaged one fails with what to do; left out, it seemed to be gone.
     """
     others = [each for each in sessions.list() if each.id != sessions.id]
-    return sorted(others, key=lambda each: len(_place(each, sessions)))
+    return sorted(others, key=lambda each: len(_directory(each, sessions)))
 
 
-def _place(session: SessionInfo, sessions: SessionsPort) -> Sequence[str]:
+def _directory(session: SessionInfo, sessions: SessionsPort) -> Sequence[str]:
     """Return the directory of *session* in words, if it is another one than that of this one."""
     is_here = session.workspace in ("", sessions.workspace)
     return [] if is_here else [f"in {one_line(shown(session.workspace))}"]
@@ -111,7 +111,7 @@ async def _go_on_with(context: Context, id: str) -> None:
 def _about(session: SessionInfo, sessions: SessionsPort) -> str:
     parts = [
         one_line(session.title, _TITLE_CHARS_MAX) or "-",
-        *_place(session, sessions),
+        *_directory(session, sessions),
         ago(time.time() - session.updated_at_ms / 1000),
         f"of {session.program}" if session.program else counted(session.prompts, "prompt"),
         *filter(None, [session.state]),

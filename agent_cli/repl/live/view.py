@@ -85,7 +85,7 @@ class SessionView:
         self._thought = ""
         self._retry: list[str] = []  # of a call without any reply so far: the next takes its place
         self._phase: str = Phase.IDLE
-        self._is_told_idle = False  # whether the last rows came while nothing ran
+        self._needs_gap = False  # the last rows came while nothing ran
 
     @property
     def is_moving(self) -> bool:
@@ -128,13 +128,13 @@ class SessionView:
                 self._retry = rows
             else:
                 self._add("own", rows)
-                self._is_told_idle = not self._activity.is_busy
+                self._needs_gap = not self._activity.is_busy
 
     def finished(self) -> list[str]:
         """Return the rows finished since the last call; rows held for a question come later."""
         self._release()
-        if self._is_told_idle and not self._asks():
-            self._is_told_idle = False
+        if self._needs_gap and not self._asks():
+            self._needs_gap = False
             self._put("gap", ())  # the prompt stands below, and no run's end leaves one
         rows, self._rows = self._rows, []
         return rows

@@ -1,7 +1,7 @@
 """Name a file once for what compilers and linters find in it; no finding is left out; pure.
 
 Findings of one file with equal texts, with nothing else between them, become one line with all
-their places. Left out are marks below a line of source whose column is known, the line where it
+their positions. Left out are marks below a line of source whose column is known, the line where it
 stands already, and the source below the fourth and later findings with one text.
 """
 
@@ -14,14 +14,14 @@ _PATH_CHARS_MAX: Final = 300
 _NAMED_MIN: Final = 3
 # So many other lines, such as source, may stand between two findings under one name.
 _BETWEEN_MAX: Final = 12
-_PLACES_CHARS_MAX: Final = 400
+_POSITIONS_CHARS_MAX: Final = 400
 # Of findings with one text, so many are shown with the source below them.
 _SHOWN_MAX: Final = 3
 
-# Where a place begins in a line: path:12:3: text, path:12:3 - error, path:12: error: text,
+# Where a position begins in a line: path:12:3: text, path:12:3 - error, path:12: error: text,
 # path(12,3): text, path:[12,3] text.
 _HINT: Final = re.compile(r":\d+:(?: |\d+(?:: | - ))|\(\d|:\[\d|: (?:In|At) ")
-_PLACE: Final = re.compile(
+_POSITION: Final = re.compile(
     rf"(?P<path>.{{0,{_PATH_CHARS_MAX}}}?)(?:"
     r":(?P<column>\d+:\d+)(?=: \S| - )"
     r"|:(?P<line>\d+)(?=: (?:\w+ )?(?:error|warning|note|info|hint|remark|undefined)\b"
@@ -34,8 +34,8 @@ _PLACE: Final = re.compile(
 _NO_PATH: Final = re.compile(r"[\"'<>|*?={};,\t]|^\s|:(?![\\/]|.*:[\\/]).*: ")
 _PATH_END: Final = re.compile(r"[/\\][^/\\ ]+$|\.[A-Za-z]\w{0,9}$")
 # ESLint and its kin name the file above.
-_BELOW: Final = re.compile(r" +(?P<place>\d+:\d+) +(?P<text>(?:error|warning|info|✖|⚠) +\S.*)$")
-# A text with neither has no findings: the time of day in a long list of files looks like a place.
+_BELOW: Final = re.compile(r" +(?P<position>\d+:\d+) +(?P<text>(?:error|warning|info|✖|⚠) +\S.*)$")
+# A text with neither has no findings: the time of day in a long list of files looks like one.
 _QUICK: Final = re.compile(rf"{_HINT.pattern}| \d+:\d+ +(?:error|warning|info|✖|⚠) ")
 # Another line that could be taken for one under a file's name.
 _BEGINS: Final = frozenset("0123456789(:")
@@ -50,7 +50,7 @@ _MARKS: Final = re.compile(r" +\| +[\^~+ -]*\^[\^~+ -]*$| +\|$")
 
 class _Finding(NamedTuple):
     path: str
-    place: str
+    position: str
     text: str
 
 
@@ -98,13 +98,13 @@ def without_marks(lines: Sequence[str]) -> Iterator[str]:
         return
     advice: set[str] = set()
     shown: dict[str, int] = {}
-    places: dict[str, list[str]] = {}
+    positions: dict[str, list[str]] = {}
     at = 0
     while at < len(lines):
         end = _block_end(lines, at)
         text = lines[at]
         if end > at and (shown.setdefault(text, 0)) >= _SHOWN_MAX:
-            places.setdefault(text, []).append(lines[at + 1].strip().removeprefix("--> "))
+            positions.setdefault(text, []).append(lines[at + 1].strip().removeprefix("--> "))
             at = end
             continue
         if end > at:
@@ -117,7 +117,7 @@ def without_marks(lines: Sequence[str]) -> Iterator[str]:
                 advice.add(line.strip())
             yield line
         at = end
-    for text, listed in places.items():
+    for text, listed in positions.items():
         yield text
         yield from (f"  --> {line}" for line in _joined(listed))
 
@@ -133,7 +133,7 @@ def _block_end(lines: Sequence[str], at: int) -> int:
 
 
 def _finding(line: str) -> _Finding | None:
-    match = _PLACE.match(line)  # what a search tries in a long line would be tried far behind
+    match = _POSITION.match(line)  # what a search tries in a long line would be tried far behind
     if not match:
         return None
     path = match["path"]
@@ -141,8 +141,8 @@ def _finding(line: str) -> _Finding | None:
         return None
     if _NO_PATH.search(path) or not _PATH_END.search(path):
         return None
-    place = match["column"] or match["line"] or match["bracket"] or ""
-    return _Finding(path, place, line[match.end() :])
+    position = match["column"] or match["line"] or match["bracket"] or ""
+    return _Finding(path, position, line[match.end() :])
 
 
 def _group_end(lines: Sequence[str], found: Sequence[_Finding | None], at: int, path: str) -> int:
@@ -179,18 +179,18 @@ def _without_path(lines: Sequence[str], found: Sequence[_Finding | None]) -> Ite
         end = at + 1
         while end < len(lines) and not found[end] and _BELOW_FINDING.match(lines[end]):
             end += 1
-        if not finding or not finding.place:
+        if not finding or not finding.position:
             yield from _stated(waiting)
             waiting.clear()
             yield finding.text if finding else lines[at]
             end = at + 1
         elif end > at + 1 and shown.setdefault(finding.text, 0) >= _SHOWN_MAX:
-            more.setdefault(finding.text, []).append(finding.place)
+            more.setdefault(finding.text, []).append(finding.position)
         else:
             shown[finding.text] = shown.get(finding.text, 0) + 1
-            waiting.setdefault(finding.text, []).append(finding.place)
+            waiting.setdefault(finding.text, []).append(finding.position)
             for line in lines[at + 1 : end]:
-                if line == source or (":" in finding.place and _MARKS.match(line)):
+                if line == source or (":" in finding.position and _MARKS.match(line)):
                     continue
                 yield from _stated(waiting)
                 waiting.clear()
@@ -206,20 +206,20 @@ def _below(lines: Iterable[str]) -> Iterator[str]:
     waiting: dict[str, list[str]] = {}
     for match in map(_BELOW.match, lines):
         if match:
-            waiting.setdefault(match["text"], []).append(match["place"])
+            waiting.setdefault(match["text"], []).append(match["position"])
     return (f"  {line}" for line in _stated(waiting, "  "))
 
 
 def _stated(waiting: dict[str, list[str]], between: str = "") -> Iterator[str]:
-    for text, places in waiting.items():
-        yield from (f"{line}{between}{text}" for line in _joined(places))
+    for text, positions in waiting.items():
+        yield from (f"{line}{between}{text}" for line in _joined(positions))
 
 
-def _joined(places: Iterable[str]) -> Iterator[str]:
+def _joined(positions: Iterable[str]) -> Iterator[str]:
     line = ""
-    for place in places:
-        if line and len(line) + len(place) > _PLACES_CHARS_MAX:
+    for position in positions:
+        if line and len(line) + len(position) > _POSITIONS_CHARS_MAX:
             yield line
             line = ""
-        line += f", {place}" if line else place
+        line += f", {position}" if line else position
     yield line

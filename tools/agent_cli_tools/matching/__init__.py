@@ -188,10 +188,10 @@ def _by_lines(document: Document, edit: Edit) -> LocatedEdit | None:
     if not old.strip():
         return None
     old_lines, new_lines = old.split("\n"), [] if deletes else new.split("\n")
-    place = _only_place(document, old_lines, new_lines, everywhere=edit.all)
-    if place is None:
+    match = _only_match(document, old_lines, new_lines, everywhere=edit.all)
+    if match is None:
         return None
-    first, lines, repairs = place
+    first, lines, repairs = match
     stop = first + len(old_lines)
     start = first + sum(map(len, document.lines[:first]))
     end = start + sum(len(line) + 1 for line in document.lines[first:stop])
@@ -202,7 +202,7 @@ def _by_lines(document: Document, edit: Edit) -> LocatedEdit | None:
     return LocatedEdit((span,), tuple(repairs))
 
 
-def _only_place(
+def _only_match(
     document: Document, old: list[str], new: list[str], *, everywhere: bool
 ) -> tuple[int, list[str], list[str]] | None:
     """Return the first line of the only matching place, the lines to write, and the repairs."""
@@ -237,8 +237,8 @@ def _stands_nearly(lines: Sequence[str], old: Sequence[str], *, other_than: int)
     for _ in range(lines.count(texts[0])):
         first = lines.index(texts[0], first + 1)
         if abs(first - other_than) > len(old):
-            place = iter(lines[first : first + len(old) + _LACKING_MAX])
-            if all(text in place for text in texts):
+            rest = iter(lines[first : first + len(old) + _LACKING_MAX])
+            if all(text in rest for text in texts):
                 return first
     return None
 

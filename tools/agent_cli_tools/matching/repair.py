@@ -92,8 +92,8 @@ def rewritten(there: str, old: str, new: str, file_text: str) -> str:
     if max(len(old), len(new)) > _COMPARED_CHARS_MAX:
         raise Unclear("the lines there have other typographic characters than old")
     known: dict[str, set[str]] = {}
-    for character, place in zip(old, places, strict=True):
-        known.setdefault(character, set()).add(place)
+    for character, written in zip(old, places, strict=True):
+        known.setdefault(character, set()).add(written)
     pieces: list[str] = []
     position = 0
     for a, b, size in SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks():
@@ -171,19 +171,19 @@ def reindented(
     """
     there = [split_line(line) for line in file.lines[first : first + len(old)]]
     pairs = [(a.indent, b.indent) for a, b in zip(there, old, strict=True) if not a.is_blank]
-    given = [new[i].indent for i in changed]
+    quoted = [new[i].indent for i in changed]
     if all(a == b for a, b in pairs):
-        return given, ""
+        return quoted, ""
     found = list(_shifts(pairs))
     if not found:
         raise Unclear(_difference(pairs), fits=False)
-    results = {tuple(map(apply, given)): (name, apply) for name, apply in found}
+    results = {tuple(map(apply, quoted)): (name, apply) for name, apply in found}
     if len(results) > 1 or any(None in result for result in results):
         raise Unclear(_difference(pairs) + ", which leaves the indentation of new open")
     ((result, (name, apply)),) = results.items()
     indents = [indent for indent in result if indent is not None]
-    if indents == given:
-        return given, name
+    if indents == quoted:
+        return quoted, name
     quotation = Quoted(there, old, new, file.unit_near(first), *file.around(first, len(old)))
     moved = [replace(line, indent=apply(line.indent) or "") for line in new]
     if not quotation.is_one_frame(moved):

@@ -36,7 +36,7 @@ class RunChanges:
 
     `logs` are the names of the logs of commands, if their keepers wrote any, and the commands;
     `hook_logs` those of hooks.
-    `told` is True once the model knows that its changes were `taken_back`.
+    `is_reported` is True once the model knows that its changes were `taken_back`.
     `only` are the paths of a rest, which an undo left; `left` those that an undo of this run left.
     """
 
@@ -46,7 +46,7 @@ class RunChanges:
     logs: dict[str, str] = field(default_factory=dict[str, str])
     hook_logs: set[str] = field(default_factory=set[str])
     taken_back: bool = False
-    told: bool = False
+    is_reported: bool = False
     only: frozenset[str] | None = None
     left: frozenset[str] = frozenset()
 

@@ -106,8 +106,8 @@ def _move_expected(expected: dict[str, _Expected], move: ChangeRecord) -> None:
     for path in [each for each in expected if each.startswith(f"{move.path}/")]:
         if expected[path][0] < move.at_ns:
             left = expected.pop(path)
-            place = move.to + path.removeprefix(move.path)
-            expected[place] = max(left, expected.get(place, left), key=lambda each: each[0])
+            after = move.to + path.removeprefix(move.path)
+            expected[after] = max(left, expected.get(after, left), key=lambda each: each[0])
 
 
 def replaced_files(
@@ -189,8 +189,8 @@ def origins(edits: Sequence[ChangeSpan], logs: Sequence[CommandLog]) -> dict[str
             _note_content(found, str(event.path), origin, places)
         else:
             _note(found, event, logs[log].folder, places)
-    for place, first in places.items():
-        if not _holds_the_same(place, found[first].state):
+    for path, first in places.items():
+        if not _holds_the_same(path, found[first].state):
             found[first] = replace(found[first], before=None)
     edited_ns = {str(edit.path): edit.at_ns for edit in edits}
     now = {
@@ -229,8 +229,8 @@ def _note(
                 places[path] = path
             found.setdefault(path, OriginalFile(True, None, state, f"moved to {record.to}"))
             found.setdefault(record.to, OriginalFile(False, note=f"moved from {path}"))
-            for place in [each for each in places if f"{each}/".startswith(f"{path}/")]:
-                first, now = places.pop(place), record.to + place.removeprefix(path)
+            for present in [each for each in places if f"{each}/".startswith(f"{path}/")]:
+                first, now = places.pop(present), record.to + present.removeprefix(path)
                 places[now] = first
                 found[first] = replace(found[first], before=Path(now))
         case "made" | "came":
@@ -360,9 +360,9 @@ def _differs(path: str, origin: OriginalFile, now: Mapping[str, Signature]) -> b
     return state is None or left != [state.mode, state.size, state.changed_ns]
 
 
-def _holds_the_same(place: str, state: State | None) -> bool:
-    """Return whether the file *place*, which was moved there in *state*, was not written since."""
-    now = signature_at(place)
+def _holds_the_same(path: str, state: State | None) -> bool:
+    """Return whether the file *path*, which was moved there in *state*, was not written since."""
+    now = signature_at(path)
     if state is None or now is None:
         return False
     return now[1:] == [state.size, state.changed_ns]

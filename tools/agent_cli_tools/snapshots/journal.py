@@ -273,7 +273,7 @@ class Journal:
             further = self.open_run(run_id).id
             self._record(_Line(run=further, log=name, ran=ran[name], by_hook=name in by_hook))
 
-    def mark_told(self, run_id: str) -> None:
+    def mark_reported(self, run_id: str) -> None:
         """Record that the model knows of the undo."""
         self._record(_Line(run=run_id, told=True))
 
@@ -297,7 +297,7 @@ class Journal:
         if line.left and not run.taken_back:
             run = self._divide(run, frozenset(map(str, line.left)))
         run.taken_back |= line.taken_back
-        run.told |= line.told
+        run.is_reported |= line.told
 
     def _divide(self, run: RunChanges, left: frozenset[str]) -> RunChanges:
         """Make what an undo left of a run a run of its own, next to it; return the other part."""

@@ -358,9 +358,9 @@ def _restore(span: ChangeSpan, contents: dict[str, bytes]) -> None:
 
 def tell_all(journal: Journal, turn: ModelListener) -> None:
     """Tell the model once of each run that was undone."""
-    for run in [run for run in journal.runs if run.taken_back and not run.told]:
+    for run in [run for run in journal.runs if run.taken_back and not run.is_reported]:
         turn.tell_model(undo_note(journal, run))
-        journal.mark_told(run.id)
+        journal.mark_reported(run.id)
 
 
 def tell_new(journal: Journal, known: set[str] | None, turn: ModelListener) -> set[str]:
