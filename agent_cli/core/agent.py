@@ -261,7 +261,7 @@ class Agent(AgentQueues, NotCopied):
 
     @contextmanager
     def _announced_later(self) -> Generator[list[Event]]:
-        """Collect the events of a change with which a run begins: a run's first is its start."""
+        """Hold the events of a change back until the run is announced: its start comes first."""
         held = list[Event]()
         self.conversation.publish = held.append
         try:
@@ -277,7 +277,7 @@ class Agent(AgentQueues, NotCopied):
         self, prompts: Sequence[Incoming], cancel: CancelToken, begun: Iterable[Event] = ()
     ) -> RunResult:
         def publish(event: Event) -> None:
-            if self._slot.is_held_by(cancel):  # what an ended run left behind is not heard
+            if self._slot.is_held_by(cancel):  # tasks that an ended run left are not heard
                 self.publish(event)
                 for held in begun if isinstance(event, AgentStart) else ():
                     self.publish(held)

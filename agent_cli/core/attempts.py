@@ -90,7 +90,7 @@ async def _result(
 ) -> ToolResult | None:
     """Return the result of the attempt, if it has one and is still permitted once it may start.
 
-    A stopped one ends its call, unless that is among the *dropped*, which are attempted again.
+    A stopped attempt ends its call; a call in *dropped* stays open, to be attempted again.
     """
     call, tool = attempt.call, attempt.tool
     if tool.attempt is None:

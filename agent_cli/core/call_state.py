@@ -65,7 +65,7 @@ class CallState(MutableMapping[str, Json]):
     def pop(self, name: str, default: Any = _ABSENT) -> Any:
         """Delete a value as `del` does, and return it, or *default* if there is none.
 
-        The mixin's way reads the value just before, and so deletes what another call wrote.
+        `MutableMapping.pop` would read the value first, and so delete what another call wrote.
         """
         if name not in self._shared:
             return self[name] if default is _ABSENT else self.get(name, default)
@@ -81,7 +81,7 @@ class CallState(MutableMapping[str, Json]):
         return name, self.pop(name)
 
     def clear(self) -> None:
-        """Delete every value as `del` does; the mixin's way reads each one just before."""
+        """Delete every value as `del` does; `MutableMapping.clear` would read each first."""
         for name in tuple(self._shared):
             del self[name]
 

@@ -196,7 +196,7 @@ class Conversation(Record):
         return message
 
     def add_usage(self, usage: Usage) -> None:
-        """Count usage beyond the replies, such as the call that wrote a summary."""
+        """Count usage of a call that is no reply, such as one that wrote a summary."""
         prompt = self._prompts[-1]
         prompt.usage = prompt.usage + usage
         self.publish(UsageHeld(prompt.id, prompt.usage.held_microdollars))
@@ -212,8 +212,8 @@ class Conversation(Record):
     ) -> None:
         """Record that a tool is about to run: from now on it may have had an effect.
 
-        A call that only asks a person has none; it waits for its answer until it has a result. Nor
-        has one that *only_reads*.
+        A call that *only_reads* or only asks a person has no effect; a question stays pending
+        until it is answered.
         """
         call = self.call(tool_call_id)
         result = Pending("approval", UNANSWERED_QUESTION) if asks_person else call.result
@@ -243,8 +243,7 @@ class Conversation(Record):
     ) -> bool:
         """Record a person's decision; False when the call does not wait for one, or no longer does.
 
-        *edited* is the input to run with instead of the one shown; None, or the one shown, keeps
-        that.
+        *edited* is the input to run with instead of the one shown; None keeps the one shown.
 
         Raises:
             ConversationError: There is no such call.
@@ -270,7 +269,7 @@ class Conversation(Record):
         return call
 
     def settle_call(self, tool_call_id: str, result: Success | Error) -> ToolOutput:
-        """Put a call's result in its place; the first result stays."""
+        """Record the result of a call; a second result is ignored."""
         call = self.call(tool_call_id)
         if isinstance(call.result, Pending):
             call = replace(call, result=result, ended_at_ms=self.now())
@@ -338,7 +337,7 @@ class Conversation(Record):
     def withdraw(self, entry: UserOutput, error: str) -> bool:
         """Leave *entry*, which was not sent, out of the context; return whether a request is left.
 
-        With the input of the last prompt the whole prompt goes, as refused: *error* says why.
+        If *entry* is the input of the last prompt, the whole prompt counts as refused, for *error*.
         """
         if entry is self._prompts[-1].input:
             self.discard_reply("", "refusal", error=error)

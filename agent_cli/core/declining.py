@@ -58,7 +58,7 @@ class DeniedCalls:
 
 
 def closed_after(answered: Iterable[tuple[str, str]]) -> str:
-    """Return the model's result when the user closes a question behind those *answered*."""
+    """Return the model's result when the user closes a question after the *answered* ones."""
     pairs = [f"{question}\n→ {answer}" for question, answer in answered]
     return "\n".join([CLOSED, *(["They had answered:", *pairs] if pairs else ())])
 
@@ -100,8 +100,8 @@ async def apply_decisions(
     """Approve or reject each of *calls* and resume the run; a decision that stops ends it.
 
     Args:
-        agent: Whose run waits.
-        calls: All calls that waited; at least one still does, and the others are recorded.
+        agent: The agent whose run waits.
+        calls: All calls that waited; at least one still waits, and the others are recorded.
         decisions: One for each call, in the same order.
     """
     result: RunResult | None = None

@@ -26,7 +26,7 @@ class Executor:
 
     Attributes:
         steering: Messages the user queued meanwhile, for the next request.
-        results: Those of the whole reply, in call order; empty while a person must decide.
+        results: The results of the whole reply, in call order; empty while a person must decide.
     """
 
     def __init__(self, turn: Turn) -> None:
@@ -46,7 +46,7 @@ class Executor:
             ready, asks = await check_all(turn, calls)
             turn.phase.go(Phase.EXECUTING_TOOLS)
             await self._run_waves(ready)
-            while asks and (await self._skips() or await attempt_first(turn, self._waits, asks)):
+            while asks and (await self._skip_all() or await attempt_first(turn, self._waits, asks)):
                 ready, asks = await check_all(turn, self._conversation.open_calls())
                 await self._run_waves(ready)
         except BaseException:
@@ -93,8 +93,8 @@ class Executor:
             self.steering += await queued(config.get_steering_messages)
         return bool(self.steering)
 
-    async def _skips(self) -> bool:
-        """Skip the calls without a decision if a message came first; return whether it did."""
+    async def _skip_all(self) -> bool:
+        """Skip the calls without a decision if a message came first; return whether one did."""
         if is_first := self._begun and await self._steered():
             skip_undecided(self._turn)
         return is_first

@@ -28,7 +28,7 @@ class Foresight:
     """The files as the calls of one reply will leave them, as far as that is certain."""
 
     def __init__(self, tree: InOrder | None) -> None:
-        """Know the files as they are; *tree* is the queue that all agents share."""
+        """Start from the files on the disk; *tree* is the queue that all agents share."""
         self._tree = tree
         self._added: deque[CheckedCall] = deque()
         self._contents: FileContents = {}
@@ -36,7 +36,7 @@ class Foresight:
         self._is_all_uncertain = False
 
     def add(self, item: "CheckedCall") -> None:
-        """Note that *item* comes next; it is looked at only if a later call needs that."""
+        """Note that *item* comes next; its effect is computed only if a later call needs it."""
         self._added.append(item)
 
     async def failure(self, item: "CheckedCall") -> str:
@@ -56,7 +56,7 @@ class Foresight:
         return error
 
     async def _follow(self, item: "CheckedCall") -> None:
-        """Take in what *item*, the next call, leaves."""
+        """Apply the changes that *item*, the next call, will make."""
         if item.tool is None:
             return
         if item.tool.foresee and self._is_certain(item):

@@ -22,8 +22,8 @@ from agent_cli.system.shapes import is_array, is_object, is_sequence
 
 _OF_REPLIES = frozenset({"tool_use", "tool_result", "thinking", "redacted_thinking"})
 _WITH_SOURCE = frozenset({"image", "document"})
-_HELD_IN = {"base64": "data", "text": "data", "url": "url", "file": "file_id", "content": "content"}
-"""The field of each kind of source that must hold something; one of another kind has a type."""
+_FILLED = {"base64": "data", "text": "data", "url": "url", "file": "file_id", "content": "content"}
+"""The field that a source of each kind must fill; for other kinds it is `type`."""
 _OF_USERS = frozenset({"text", "image", "document", "search_result", "container_upload"})
 _NOT_IN = {"assistant": frozenset({"tool_result"}), "toolResult": _OF_REPLIES}
 _FIELDS: Final[Mapping[type, Mapping[str, type | UnionType]]] = {
@@ -61,7 +61,7 @@ def with_images(message: str | Message, images: Iterable[Block]) -> str | Messag
 
 
 def checked_incoming(message: object) -> Incoming:
-    """Return *message* as `checked_user_message` does; a message of a custom kind unchanged."""
+    """Check *message* as `checked_user_message` does; a custom message is returned unchanged."""
     if isinstance(message, CustomMessage):
         _check_fields(message)
         return message
@@ -154,7 +154,7 @@ def _check_fields(message: Message) -> None:
     data = message.data if isinstance(message, CustomMessage) else None
     details = message.details if isinstance(message, ToolResultMessage) else None
     if not is_json(data) or not is_json(details):
-        raise ConversationError(f"what a {type(message).__name__} holds must be JSON")
+        raise ConversationError(f"the data of a {type(message).__name__} must be JSON")
 
 
 def _is_block(block: object) -> bool:
@@ -162,7 +162,7 @@ def _is_block(block: object) -> bool:
         return False
     if block["type"] in _WITH_SOURCE:
         source = block.get("source")
-        return is_object(source) and bool(source.get(_HELD_IN.get(str(source.get("type")), "type")))
+        return is_object(source) and bool(source.get(_FILLED.get(str(source.get("type")), "type")))
     needed = {"text": "text", "tool_use": "name"}.get(block["type"])
     return needed is None or isinstance(block.get(needed), str)
 

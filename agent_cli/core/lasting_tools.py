@@ -1,7 +1,7 @@
 """Keep the tools that the requests of a conversation declare: a change would rewrite the cache.
 
-A server caches the tools in front of all messages. So a tool that appears later is added by a
-message at the end, and one that disappears stays declared: a message withdraws it.
+A server caches the tools before all messages. So a message at the end adds a tool that appears
+later, and withdraws one that disappears; that tool stays declared.
 """
 
 from collections.abc import Collection, Sequence

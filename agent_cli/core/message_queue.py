@@ -184,7 +184,7 @@ def unsent(conversation: Conversation) -> list[str]:
     for output in reversed([*entries(conversation.prompts)] if texts else []):
         if isinstance(output, CustomOutput) and output.name == _UNSENT:
             break
-        # Delivered, and the program ended before the entry that says so.
+        # Delivered, but the program ended before it could record that.
         if isinstance(output, UserOutput) and typed_in(output.content) in texts:
             texts.remove(typed_in(output.content))
     return texts

@@ -1,8 +1,8 @@
 """One model call: stream the reply to a prepared turn as events, and record it.
 
-An incomplete reply is reported and recorded as discarded; only the text of one that the user
-interrupted stays in the context, which the projection sees to. Retrying is up to the provider; here
-a restart ends the turn, so that each turn has at most one reply.
+An incomplete reply is reported and recorded as discarded; the projection keeps its text in the
+context only if the user interrupted it. The provider retries; each restart ends the turn, so that a
+turn has at most one reply.
 """
 
 from asyncio import CancelledError

@@ -12,7 +12,7 @@ from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, ToolResult, Verd
 from agent_cli.contracts.wording import MOVED
 from agent_cli.core.arguments import checked_approval, checked_verdict
 from agent_cli.core.foresight import Foresight
-from agent_cli.core.returned_values import alone, bounded, declared_paths, settled, with_fixed_paths
+from agent_cli.core.returned_values import bounded, declared_paths, fix_paths, is_solo, settled
 from agent_cli.core.turn import Turn
 from agent_cli.system.logger import logger, traceback_of
 from agent_cli.system.records import dataclass
@@ -56,9 +56,8 @@ async def check_all(
     do not matter: some servers send "end_turn" after a complete call. Calls are checked one at a
     time, in call order: two questions on one terminal would overlap. With `approval="defer"` the
     first question ends the check; with "batch" no call may run before all questions are answered.
-    Attempts come before all that is behind them: behind an attempt only further attempts are
-    checked, and behind a question none. A call that can only fail is refused at once, with its
-    tool's error.
+    After a call to attempt, only further attempts are checked; they run first. After a question,
+    no attempt is checked. A call that can only fail is refused at once, with its tool's error.
     """
     if is_cut_off(stop_reason := turn.conversation.last_reply().stop_reason):
         return [refuse(call, _CUT_OFF % stop_reason) for call in calls], {}
@@ -87,7 +86,7 @@ def in_waves(turn: Turn, ready: Sequence[CheckedCall]) -> list[list[CheckedCall]
     waves, beside = list[list[CheckedCall]](), False
     for item in ready:
         parallel = turn.config.tool_execution == "parallel"
-        safe = parallel and (item.tool is None or not alone(item.tool, item.params))
+        safe = parallel and (item.tool is None or not is_solo(item.tool, item.params))
         if safe and beside:
             waves[-1].append(item)
         else:
@@ -109,8 +108,8 @@ async def check(turn: Turn, call: ToolOutput) -> CheckedCall:
         return refuse(call, bounded(f"The tool {call.name!r} {gone}; there are: {known}."))
     try:
         params = _params(tool, call)
-        fixed = with_fixed_paths(tool)
-        declared_paths(fixed, params)  # if this fails, nobody needs to be asked
+        fixed = fix_paths(tool)
+        declared_paths(fixed, params)  # if this fails, no question is needed
         verdict = await _policy(turn, call, fixed, params)
         if not isinstance(verdict, Deny) and _is_changed(verdict.input, call):
             if call.decision == "approved":

@@ -182,7 +182,7 @@ def _with_levels(messages: Iterable[Message]) -> list[Message]:
 
 
 def _signed(outputs: Sequence[Output]) -> SignedSummary | None:
-    """Return the summary that stands second in *outputs* as the server signed it."""
+    """Return the second of *outputs* as the server signed it, if it is a signed summary."""
     found = None
     for output in outputs[2:]:
         match output:
@@ -316,7 +316,7 @@ def _in_place(summary: CompactionOutput | None, trim: TrimOutput | None) -> Iter
     """Yield the message in place of what the last *summary* and a later *trim* leave out."""
     notes = [trim.note] if trim else []
     if summary is not None and summary.summary:
-        if summary.words and not trim:  # whose note has these words too
+        if summary.words and not trim:  # its note repeats these words
             notes = [f"{WORDS_TEXT}\n{summary.words}"]
         notes = [f"{_SUMMARY_TEXT}\n{summary.summary}", *notes]
     entry = summary if summary is not None and summary.summary else trim

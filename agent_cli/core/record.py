@@ -1,6 +1,6 @@
 """The record: an append-only list of prompts and outputs whose changes are published as events.
 
-It knows the position and time of an entry, and what of the next request a change leaves as it is.
+It knows the position and time of each entry, and which part of the next request a change keeps.
 """
 
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -198,8 +198,8 @@ _ENDING = (AssistantMessage, ToolResultMessage)
 class _Projected:
     """The entries that the next request shows, and its messages.
 
-    Blocks, replies and messages of the user that are appended behind the first `settled` entries of
-    the last prompt change nothing before them; any other entry may, and so may a change of these.
+    The first `settled` entries of the last prompt are projected once: blocks, replies and messages
+    of the user that follow them change no earlier message. Other entries and replacements may.
     """
 
     shown: Sequence[Output]
@@ -245,9 +245,9 @@ class _Projected:
 
 
 def _awaits_user(outputs: Sequence[Output]) -> bool:
-    """Return whether the user's next message may change what *outputs* are sent as.
+    """Return whether the user's next message may change the messages of *outputs*.
 
-    A note of a thinking level waits for it, or a cut for the first one.
+    A note of a thinking level is attached to that message; a cut keeps the first one.
     """
     for at in reversed(range(len(outputs))):
         match outputs[at]:

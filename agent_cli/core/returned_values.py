@@ -116,7 +116,7 @@ _TAIL_CHARS: Final = 1_000
 def bounded(reason: str) -> str:
     """Return *reason*, with its middle left out where it is too long.
 
-    It may quote a model, a tool or a hook, and the length limit of results does not apply to it.
+    A reason may quote a model, a tool or a hook; the length limit of results does not cover it.
     """
     left_out = len(reason) - REASON_CHARS_MAX
     if left_out <= 0:
@@ -135,7 +135,7 @@ def shortened(result: ToolResult) -> ToolResult:
 
 
 def is_stopped() -> bool:
-    """Return whether the task was told to stop; else a CancelledError came from within."""
+    """Return whether the task is being cancelled; else a CancelledError came from within it."""
     task = current_task()
     return task is not None and task.cancelling() > 0
 
@@ -144,8 +144,8 @@ async def settled(value: "Maybe[T]") -> T:
     """Return *value*, awaited if it must be.
 
     Raises:
-        AgentCliError: It was cancelled, and the caller was not: CancelledError would end the run as
-            if it had been stopped, and leave the caller's `prompt()`.
+        AgentCliError: The awaitable was cancelled and the caller was not; a CancelledError would
+            look like an abort of the run.
     """
     if not isinstance(value, Awaitable):
         return value
@@ -158,10 +158,10 @@ async def settled(value: "Maybe[T]") -> T:
 
 
 async def settled_messages(value: "Maybe[Sequence[Message]]", *, what: str) -> Sequence[Message]:
-    """Return the messages that the hook *what* returned, or the one that is awaited returns.
+    """Return the messages that the hook *what* returned, awaited if they must be.
 
     Raises:
-        AgentCliError: They are no messages, or it was cancelled.
+        AgentCliError: They are no messages, or the hook was cancelled.
     """
     return all_of(await settled(value), *_MESSAGES, what=f"the messages of {what}")
 
@@ -173,7 +173,7 @@ async def revised(finish: FinishResult | None, call: ToolCall, result: ToolResul
     """Return *result* as *finish*, the hook `finish_result`, revises it.
 
     Raises:
-        AgentCliError: It returned something else.
+        AgentCliError: *finish* returned something else.
     """
     if finish is None:
         return result
@@ -199,7 +199,7 @@ def declared_paths(tool: Tool, params: object) -> tuple[Sequence[str], Sequence[
     """Return the paths that *tool* reads and writes with *params*.
 
     Raises:
-        ToolError: Its own function failed, or returned something else.
+        ToolError: The tool's own function failed, or returned something else.
     """
     try:
         return _as_paths(tool.reads(params)), _as_paths(tool.writes(params))
@@ -208,7 +208,7 @@ def declared_paths(tool: Tool, params: object) -> tuple[Sequence[str], Sequence[
         raise ToolError(f"{tool.name} cannot tell which files it would touch: {error}") from error
 
 
-def alone(tool: Tool, params: object) -> bool:
+def is_solo(tool: Tool, params: object) -> bool:
     """Return whether a call with *params* must not run beside another; True if it is unknown."""
     if not callable(tool.parallel_safe):
         return not tool.parallel_safe
@@ -237,7 +237,7 @@ def _as_paths(returned: Sequence[str]) -> Sequence[str]:
     return all_of(returned, str, what="paths")
 
 
-def with_fixed_paths(tool: Tool) -> Tool:
+def fix_paths(tool: Tool) -> Tool:
     """Return *tool* with paths that stay the same for the same input.
 
     The policy decides about them, and the call may use no others: a symlink may change meanwhile.

@@ -216,7 +216,7 @@ def _since_input(prompts: Sequence[Prompt]) -> tuple[Message, ...]:
 
 
 class NotCopied:
-    """What belongs to its runs: `copy` and `pickle` refuse it, before a copy shares its slot."""
+    """An owner of runs: `copy` and `pickle` refuse it, because a copy would share its slot."""
 
     def __reduce__(self) -> NoReturn:
         raise AgentCliError(
@@ -229,9 +229,9 @@ class RunSlot:
     """Holds one run or change at a time, and its cancel token.
 
     A run, or a change of the conversation, claims the slot before it publishes or records anything,
-    and releases the slot when the last listener has seen its last event. Another caller in between,
-    a listener included, is refused, or stops the run through its token. Any thread may ask. A run
-    whose event loop was closed under it never goes on: the next caller ends it first.
+    and releases the slot when the last listener has seen its last event. Until then other callers,
+    listeners included, are refused, or stop the run through its token. Any thread may ask. A run
+    whose event loop was closed cannot continue: the next caller ends it first.
     """
 
     def __init__(self, before_release: Callable[[], object] = lambda: None) -> None:
@@ -245,7 +245,7 @@ class RunSlot:
     @contextmanager
     def claimed(self) -> Generator[CancelToken]:
         """Hold the slot for the body, with a new token; raises `AgentBusy` if it is held."""
-        self._end_what_stands_still()
+        self._end_orphaned_run()
         token = CancelToken()
         with self._lock:
             self._refuse_if_held()
@@ -256,7 +256,7 @@ class RunSlot:
             self._release(token)
 
     async def run(self, run: Coroutine[Any, Any, RunResult]) -> RunResult:
-        """Await *run*, which the holder of the slot stands for."""
+        """Await *run* for the holder of the slot."""
         self._run = (asyncio.get_running_loop(), run)
         return await run
 
@@ -269,20 +269,20 @@ class RunSlot:
         """Return whether the run that got *token* holds the slot."""
         return self._token is token
 
-    def _end_what_stands_still(self) -> None:
+    def _end_orphaned_run(self) -> None:
         """End a run whose event loop was closed."""
         with self._lock:
             token, run = self._token, self._run
             if not (token and run and run[0].is_closed()):
                 return
             self._run = None
-        token.cancelled = True  # it has no event loop to be told in
+        token.cancelled = True  # its event loop is closed, so `cancel()` could not reach it
         unwind(run[1])
         self._release(token)
 
     def _release(self, token: CancelToken) -> None:
         if not self.is_held_by(token):
-            return  # it was ended from elsewhere, and its own end comes late
+            return  # another caller has ended the run already
         self._before_release()
         with self._lock:
             waiters, self._waiters = self._waiters, []
@@ -296,7 +296,7 @@ class RunSlot:
 
     def require_free(self) -> None:
         """Raise `AgentBusy` if the slot is held."""
-        self._end_what_stands_still()
+        self._end_orphaned_run()
         self._refuse_if_held()
 
     def _refuse_if_held(self) -> None:
@@ -307,7 +307,7 @@ class RunSlot:
 
     def cancel(self) -> None:
         """Set the holder's token, if there is a holder."""
-        self._end_what_stands_still()
+        self._end_orphaned_run()
         if token := self._token:
             token.cancel()
 
@@ -321,7 +321,7 @@ class RunSlot:
 
     async def wait(self) -> None:
         """Return when the slot is free."""
-        self._end_what_stands_still()
+        self._end_orphaned_run()
         released = asyncio.Event()  # one for each wait, because it is bound to one event loop
         with self._lock:
             if self._token is None:

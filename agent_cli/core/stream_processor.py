@@ -150,7 +150,7 @@ def checked_stream(stream: object) -> AsyncIterator[StreamEvent]:
 
 
 def check_event(event: object) -> None:
-    """Raise `AgentCliError` if *event* is no whole stream event, which a provider may err about."""
+    """Raise `AgentCliError` unless *event* is a complete stream event."""
     match event:
         case ReplyEnd():
             _check_reply(event.reply)
@@ -199,7 +199,7 @@ def digest(reply: Reply) -> StreamResult:
 
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
-    """Builds a reply as it was; pickled, it is that reply, since the run stays behind."""
+    """Builds a reply as it was; pickling keeps the reply and not the run."""
 
     build: Callable[[], AssistantMessage]
 

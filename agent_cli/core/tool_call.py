@@ -44,7 +44,7 @@ _log = logger(__name__)
 
 
 class ToolCallRun:
-    """A call that may wait, then runs. `is_running` from the moment it may have had an effect."""
+    """One call, from its start event to its end; `is_running` while it may have an effect."""
 
     def __init__(self, turn: Turn, call: ToolOutput) -> None:
         self._turn = turn
@@ -169,7 +169,7 @@ class ToolCallRun:
 
 
 def not_run(call: ToolOutput) -> ToolResult:
-    """Return the result of a call that its run did not reach before it ended."""
+    """Return the result of a call that the run did not reach."""
     if call.decision == "rejected" and isinstance(call.result, Pending):
         return ToolResult.error(call.result.reason)
     return ToolResult.error(_NOT_RUN)

@@ -47,8 +47,7 @@ class Turn:
     def tell_model(self, text: str, *, author: str = PROGRAM, blocks: Sequence[Block] = ()) -> None:
         """Append a message that the user did not type to the conversation; no call may be open.
 
-        *author* names the part of the program, or the plugin, that says it. The
-        *blocks* follow the text.
+        *author* names the part of the program, or the plugin, that wrote *text*; *blocks* follow.
         """
         recorded = self.conversation.add_user(UserMessage.of(text, blocks, author=author))
         emit_message(self.emit, recorded)

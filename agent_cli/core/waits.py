@@ -115,7 +115,7 @@ class CapacityLimiter:
     """A limited number of slots, given in the order in which they were asked for."""
 
     def __init__(self, most: int, awaited: str, *, limit_s: float = CALL_LIMIT_S) -> None:
-        """Have *most* free slots.
+        """Start with *most* free slots.
 
         Args:
             most: The number of slots.
@@ -150,7 +150,7 @@ class CapacityLimiter:
             if mine in self._queue:
                 self._queue.remove(mine)
             else:
-                self.give(holder)  # it got the slot in the moment in which it gave up
+                self.give(holder)  # the slot was granted while this wait was cancelled
             raise
 
     def give(self, holder: object) -> None:
@@ -184,7 +184,7 @@ class CallWaits:
     """The waits of the calls of one reply, in the order above."""
 
     def __init__(self, concurrency: int, tree: InOrder | None) -> None:
-        """Have *concurrency* slots; *tree* is the queue that all agents share."""
+        """Start with *concurrency* slots; *tree* is the queue that all agents share."""
         self._files = InOrder()
         self._slots = CapacityLimiter(concurrency, "a slot of its reply")
         self._tree = tree

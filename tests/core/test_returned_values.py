@@ -19,10 +19,10 @@ from agent_cli.core.returned_values import (
     as_json,
     as_result,
     declared_paths,
+    fix_paths,
     queued,
     revised,
     settled,
-    with_fixed_paths,
 )
 from tests.fakes import (
     calls,
@@ -183,7 +183,7 @@ def test_failing_function_of_a_tool_is_a_sentence_for_the_model(error: BaseExcep
 def test_fixed_paths_are_asked_for_once_for_each_input() -> None:
     """A symlink may change between the decision and the call."""
     answers = iter(["/first", "/second", "/third"])
-    fixed = with_fixed_paths(replace(TOOL, writes=lambda _params: [next(answers)]))
+    fixed = fix_paths(replace(TOOL, writes=lambda _params: [next(answers)]))
 
     assert [declared_paths(fixed, params)[1] for params in ("a", "b", "a", "b")] == [
         *(("/first",), ("/second",)) * 2
@@ -192,7 +192,7 @@ def test_fixed_paths_are_asked_for_once_for_each_input() -> None:
 
 def test_fixed_paths_that_are_read_stay_apart_from_those_that_are_written() -> None:
     """C26: also when they are asked for the first time, which is when they become known."""
-    fixed = with_fixed_paths(replace(TOOL, reads=lambda params: [f"/in/{params}"]))
+    fixed = fix_paths(replace(TOOL, reads=lambda params: [f"/in/{params}"]))
 
     assert [declared_paths(fixed, "a") for _ in range(2)] == [(("/in/a",), ("/a",))] * 2
 
