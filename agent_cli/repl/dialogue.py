@@ -2,7 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from agent_cli.repl.approval.input_edit import Editor
+    from agent_cli.repl.approval.preview import Row
+    from agent_cli.terminal.writer import Pages
 
 ENTER: Final = "\r"
 """Among the keys of a question: an empty line is an answer too."""
@@ -108,6 +113,35 @@ class Questions(Protocol):
             anew: The list before was closed without an answer, and is now shown anew.
         """
         ...
+
+
+class DialogParts(NamedTuple):
+    """What the dialogs of one front end share.
+
+    Attributes:
+        questions: Asks the user.
+        lines: Shows sentences, and rows where there is no screen.
+        turn: Held during a dialog, from its first row on: no row of another stands in between.
+        before_asking: Called after rows were written that the user must see at once.
+        editor: Lets the user edit a text, if the terminal can be given to an editor.
+        screen: Shows rows on a screen; None without one.
+    """
+
+    questions: Questions
+    lines: "Pages"
+    turn: asyncio.Lock
+    before_asking: Callable[[], None] = lambda: None
+    editor: "Editor | None" = None
+    screen: "Callable[[Sequence[Row]], None] | None" = None
+
+    def draw(self, rows: "Sequence[Row]") -> None:
+        """Show *rows*."""
+        if self.screen:
+            self.screen(rows)
+            return
+        from agent_cli.repl.approval.preview import write_rows  # with the first dialog
+
+        write_rows(rows, self.lines)
 
 
 class Dialogue(Protocol):

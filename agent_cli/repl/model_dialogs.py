@@ -1,9 +1,7 @@
 """Dialogs of the model with the user during a run: questions, and plan approval."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
-from functools import partial
 from typing import Final
 
 from agent_cli.contracts.dialogs import (
@@ -20,12 +18,10 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.wording import one_line
 from agent_cli.core.declining import STOPPED
 from agent_cli.repl.approval.ask import Announced, Approvals
-from agent_cli.repl.approval.input_edit import Editor
-from agent_cli.repl.approval.preview import Row, write_rows
-from agent_cli.repl.dialogue import Choice, Questions, chosen
+from agent_cli.repl.approval.preview import Row
+from agent_cli.repl.dialogue import Choice, DialogParts, chosen
 from agent_cli.repl.mcp import quoted_rows
 from agent_cli.terminal.sanitize import reveal
-from agent_cli.terminal.writer import Pages
 
 THE_MODEL: Final = "The model"
 _LABEL_CHARS_MAX: Final = 300
@@ -42,44 +38,29 @@ class ModelQuestions:
 
     def __init__(
         self,
-        questions: Questions,
-        lines: Pages,
+        parts: DialogParts,
         *,
-        turn: asyncio.Lock,
         begin: Callable[[], None] = lambda: None,
-        before_asking: Callable[[], None] = lambda: None,
         asking: Callable[[], AbstractContextManager[None]] = nullcontext,
-        editor: Editor | None = None,
         approvals: Callable[[str, Announced], Approvals] | None = None,
-        draw: Callable[[Sequence[Row]], None] | None = None,
     ) -> None:
         """Ask nothing yet.
 
         Args:
-            questions: Asks the user.
-            lines: Shows the questions.
-            turn: The lock held during a dialog, shared with all other dialogs.
+            parts: Shared by all dialogs of the front end.
             begin: Called before each dialog: adds a blank row, rings the bell.
-            before_asking: Called after rows were written that the user must see at once.
             asking: Entered while a question is open.
-            editor: Lets the user edit the plan, if the terminal can be given to an editor.
             approvals: Returns the dialog for calls of the named agent, which takes the turn.
-            draw: Shows rows where there is a screen; by default they are lines.
         """
-        self._questions = questions
-        self._lines = lines
-        self._turn = turn
+        self._parts = parts
         self._begin = begin
-        self._before_asking = before_asking
         self._asking = asking
-        self._editor = editor
         self._approvals = approvals
-        self._draw = draw or partial(write_rows, writer=lines)
 
     @property
     def can_ask(self) -> bool:
         """Whether a person is there to answer."""
-        return self._questions.can_ask
+        return self._parts.questions.can_ask
 
     async def ask(
         self, questions: Sequence[UserQuestion], *, asker: str = THE_MODEL
@@ -90,11 +71,11 @@ class ModelQuestions:
             async with self._dialog():
                 for number, question in enumerate(questions, 1):
                     if answers:
-                        self._lines.aside("")
+                        self._parts.lines.aside("")
                     of = f"{number} of {len(questions)}" if len(questions) > 1 else ""
                     answers.append(await self._answer(question, asker, of))
         except (KeyboardInterrupt, EOFError):
-            self._lines.aside("not answered", "dim")
+            self._parts.lines.aside("not answered", "dim")
         return answers or None
 
     async def decide_plan(self, plan: str) -> PlanDecision:
@@ -103,7 +84,7 @@ class ModelQuestions:
             async with self._dialog():
                 return await self._decided(plan)
         except (KeyboardInterrupt, EOFError):
-            self._lines.aside("not decided; plan mode stays on", "dim")
+            self._parts.lines.aside("not decided; plan mode stays on", "dim")
             return PlanRefused()
 
     async def decide_calls(self, calls: Sequence[ToolCall], asker: str) -> Sequence[Decision]:
@@ -118,7 +99,7 @@ class ModelQuestions:
     @asynccontextmanager
     async def _dialog(self) -> AsyncGenerator[None]:
         """Wait for the other dialogs, and announce this one."""
-        async with self._turn:
+        async with self._parts.turn:
             with self._announced():
                 yield
 
@@ -131,7 +112,7 @@ class ModelQuestions:
     async def _answer(self, question: UserQuestion, asker: str, of: str) -> str:
         header = one_line(reveal(question.header), _HEADER_CHARS_MAX)
         about = " · ".join(filter(None, (header, of)))
-        self._draw([Row(f"{asker} asks you", "title", beside=about)])
+        self._parts.draw([Row(f"{asker} asks you", "title", beside=about)])
         self._show(quoted_rows(question.question))
         offered = _offered(question.options)
         if question.multi_select:
@@ -176,12 +157,12 @@ class ModelQuestions:
             return "; ".join(filter(None, [", ".join(in_order), answer.strip()]))
 
     async def _select(self, message: str, choices: Sequence[Choice], text: str) -> Choice | str:
-        return await self._questions.select(
+        return await self._parts.questions.select(
             message, choices, text=text, ctrl_c="closes the question"
         )
 
     async def _decided(self, plan: str) -> PlanDecision:
-        choices = [_AUTO_EDIT, _ASK, *([_EDIT] if self._editor else []), _NO]
+        choices = [_AUTO_EDIT, _ASK, *([_EDIT] if self._parts.editor else []), _NO]
         numbered = [choice.numbered(number) for number, choice in enumerate(choices, 1)]
         self._show_plan("The plan", plan)
         while True:
@@ -201,26 +182,26 @@ class ModelQuestions:
 
     async def _edited(self, plan: str) -> str:
         """Let the user edit *plan* and return it; an empty one counts as unchanged."""
-        assert self._editor
+        assert self._parts.editor
         try:
-            saved = (await self._editor(plan, ".md")).strip()
+            saved = (await self._parts.editor(plan, ".md")).strip()
         except UsageError as error:
-            self._lines.notice(str(error), "error")
+            self._parts.lines.notice(str(error), "error")
             return plan
         if not saved or saved == plan.strip():
-            self._lines.notice("nothing was changed", "dim")
+            self._parts.lines.notice("nothing was changed", "dim")
             return plan
         self._show_plan("The plan as you edited it", saved)
         return saved
 
     def _show_plan(self, title: str, plan: str) -> None:
-        self._draw([Row(title, "title"), Row("")])
-        self._lines.markdown(reveal(plan).strip())
-        self._before_asking()
+        self._parts.draw([Row(title, "title"), Row("")])
+        self._parts.lines.markdown(reveal(plan).strip())
+        self._parts.before_asking()
 
     def _show(self, rows: Iterable[str]) -> None:
-        self._lines.aside("\n".join(rows))
-        self._before_asking()
+        self._parts.lines.aside("\n".join(rows))
+        self._parts.before_asking()
 
 
 def _offered(options: Sequence[OptionPort]) -> dict[Choice, OptionPort]:

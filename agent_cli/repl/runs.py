@@ -3,8 +3,7 @@
 Shared by every interactive front end.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from typing import Final
@@ -27,9 +26,7 @@ from agent_cli.core.agent import Agent
 from agent_cli.core.declining import apply_decisions, record_decision
 from agent_cli.core.run import RunResult
 from agent_cli.repl.approval.ask import Announced, Approvals
-from agent_cli.repl.approval.input_edit import Editor
-from agent_cli.repl.approval.preview import Row
-from agent_cli.repl.dialogue import Questions
+from agent_cli.repl.dialogue import DialogParts
 from agent_cli.repl.ports import Application
 from agent_cli.system.logger import logger
 from agent_cli.terminal.narration import describe_call, narrate_end
@@ -104,39 +101,24 @@ class Runs:
     def __init__(
         self,
         app: Application,
+        parts: DialogParts,
         *,
-        questions: Questions,
-        lines: Lines,
         ends: Lines | None = None,
-        turn: asyncio.Lock,
         running: Callable[[], AbstractContextManager[None]] = nullcontext,
-        before_asking: Callable[[], None] = lambda: None,
-        editor: Editor | None = None,
-        draw: Callable[[Sequence[Row]], None] | None = None,
     ) -> None:
         """Run nothing yet.
 
         Args:
             app: The program with the agent.
-            questions: Asks the user.
-            lines: Shows sentences of a question.
-            ends: Shows the sentences about the ends of runs; *lines* by default.
-            turn: The lock held during a dialog, shared with those of agents and servers.
+            parts: Shared by all dialogs of the front end.
+            ends: Shows the sentences about the ends of runs; the lines of *parts* by default.
             running: Entered while the agent runs, but not while a question is open.
-            before_asking: Called before each question.
-            editor: Lets the user edit an input, if the terminal can be given to an editor.
-            draw: Shows the rows of a question on a screen; lines for the writer by default.
         """
         self._app = app
-        self._questions = questions
-        self._lines = lines
-        self._ends = ends or lines
-        self._turn = turn
+        self._parts = parts
+        self._ends = ends or parts.lines
         self._running = running
-        self._before_asking = before_asking
-        self._editor = editor
-        self._draw = draw
-        if app.remote_answers and questions.can_ask:
+        if app.remote_answers and parts.questions.can_ask:
             app.remote_answers.is_awaited = True
 
     async def prompt(self, message: str | UserMessage, *, model: Model | None = None) -> RunResult:
@@ -167,19 +149,14 @@ class Runs:
     def approvals(self, asker: str = "", announced: Announced = nullcontext) -> Approvals:
         """Return the dialog about calls of this agent, or of the subagent *asker*."""
         return Approvals(
-            questions=self._questions,
-            writer=self._lines,
+            self._parts,
             permissions=self._app.permissions,
             tools=self._app.tools,
             workspace=self._app.workspace,
-            before_asking=self._before_asking,
-            editor=self._editor,
-            asker=asker,
-            draw=self._draw,
-            elsewhere=self._app.remote_answers,
-            turn=self._turn,
-            announced=announced,
             publish=self._app.agent.publish,
+            asker=asker,
+            elsewhere=self._app.remote_answers,
+            announced=announced,
         )
 
     async def _to_the_end(self, result: RunResult) -> RunResult:
@@ -206,9 +183,9 @@ class Runs:
         for call in decided:
             verdict = "allowed" if call.decision == "approved" else "declined"
             shown = describe_call(self._app.tools, call.name, call.input)
-            self._lines.aside(f"{verdict} before: {shown}", "dim")
+            self._parts.lines.aside(f"{verdict} before: {shown}", "dim")
         if decided:
-            self._lines.aside("")  # the question stands below
+            self._parts.lines.aside("")  # the question stands below
 
 
 class HiddenPrompts:

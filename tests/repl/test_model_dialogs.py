@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from agent_cli.contracts.dialogs import PlanApproved, PlanRefused
 from agent_cli.contracts.errors import UsageError
 from agent_cli.plugins.ask_user import Option, Question
-from agent_cli.repl.dialogue import Choice, chosen
+from agent_cli.repl.dialogue import Choice, DialogParts, chosen
 from agent_cli.repl.model_dialogs import ModelQuestions
 from tests.tables import each_row
 
@@ -59,8 +59,13 @@ def asked(
         return saved or ""
 
     person = Person([*answers])
-    editor = None if saved is None else edit
-    return ModelQuestions(person, person, turn=asyncio.Lock(), editor=editor), person
+    parts = DialogParts(
+        questions=person,
+        lines=person,
+        turn=asyncio.Lock(),
+        editor=None if saved is None else edit,
+    )
+    return ModelQuestions(parts), person
 
 
 async def test_option_is_picked_by_number_or_label_and_other_text_is_the_answer() -> None:
@@ -147,7 +152,7 @@ async def test_question_of_the_model_waits_for_another_dialog_to_end() -> None:
     """Two questions on one terminal would overlap."""
     turn = asyncio.Lock()
     person = Person(["1"])
-    dialogs = ModelQuestions(person, person, turn=turn)
+    dialogs = ModelQuestions(DialogParts(questions=person, lines=person, turn=turn))
     async with turn:
         asking = asyncio.create_task(dialogs.ask([DATABASE]))
         await asyncio.sleep(0)

@@ -1,6 +1,5 @@
 """Ask a person to approve tool calls: all waiting calls in one list, or each by itself."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import replace
@@ -33,7 +32,6 @@ from agent_cli.repl.approval.call_rows import (
     titled,
 )
 from agent_cli.repl.approval.input_edit import (
-    Editor,
     ProposedFile,
     edited_input,
     edited_part,
@@ -42,11 +40,10 @@ from agent_cli.repl.approval.input_edit import (
     proposed_file,
     unless_outdated,
 )
-from agent_cli.repl.approval.preview import Row, write_rows
-from agent_cli.repl.dialogue import Choice, Questions
+from agent_cli.repl.approval.preview import Row
+from agent_cli.repl.dialogue import Choice, DialogParts
 from agent_cli.system.paths import shown
 from agent_cli.terminal.sanitize import reveal
-from agent_cli.terminal.writer import Lines
 
 _CHANGES_FILES: Final = "changes files"
 _ALLOWING: Final[tuple[Action, ...]] = ("yes", "session", "project")
@@ -76,44 +73,31 @@ class Approvals:
 
     def __init__(
         self,
+        parts: DialogParts,
         *,
-        questions: Questions,
-        writer: Lines,
         permissions: PermissionsPort,
         tools: Sequence[Tool],
         workspace: Path,
-        before_asking: Callable[[], None] = lambda: None,
-        editor: Editor | None = None,
-        asker: str = "",
-        draw: Callable[[Sequence[Row]], None] | None = None,
-        elsewhere: RemoteAnswersPort | None = None,
-        turn: asyncio.Lock,
-        announced: Announced = nullcontext,
         publish: EventSink,
+        asker: str = "",
+        elsewhere: RemoteAnswersPort | None = None,
+        announced: Announced = nullcontext,
     ) -> None:
-        """Ask nothing yet; without an *editor*, inputs cannot be edited.
+        """Ask nothing yet; without an editor, inputs cannot be edited.
 
-        *before_asking* is called after rows were written that the user must see at once. *asker*
-        names the agent that made the calls, if it is a subagent. *draw* shows rows where there is
-        a screen; by default they are lines for the writer. Answers from *elsewhere* are taken
-        while a question is open. *turn* is held from the first row on, so that no row stands above
-        the answers to another dialog's question. *announced* is entered together with *turn*.
-        *publish* receives answers from elsewhere, perhaps while another dialog asks.
+        *publish* receives answers from *elsewhere*, which are taken while a question is open,
+        perhaps while another dialog asks. *asker* names the agent that made the calls, if it is a
+        subagent. *announced* is entered together with the turn.
         """
-        self._questions = questions
-        self._writer = writer
+        self._parts = parts
         self._permissions = permissions
         self._tools = tools
         self._workspace = workspace
-        self._before_asking = before_asking
-        self._editor = editor
-        self._asker = f"{reveal(asker)}: " if asker else ""
-        self._draw = draw or partial(write_rows, writer=writer)
-        self._has_written = False
-        self._elsewhere = elsewhere
-        self._turn = turn
-        self._announced = announced
         self._publish = publish
+        self._asker = f"{reveal(asker)}: " if asker else ""
+        self._elsewhere = elsewhere
+        self._announced = announced
+        self._has_written = False
 
     async def decide(
         self, calls: Sequence[ToolCall], record: Record = lambda _call, _decision: None
@@ -125,9 +109,9 @@ class Approvals:
         Raises:
             EOFError: The session ends without a decision.
         """
-        if not self._questions.can_ask:
+        if not self._parts.questions.can_ask:
             names = ", ".join(dict.fromkeys(call.name for call in calls))
-            self._writer.notice(
+            self._parts.lines.notice(
                 f"{names} skipped: cannot ask here; use --allow or --permission-mode", "error"
             )
             return [Rejected(NOBODY_ALLOWS)] * len(calls)
@@ -177,14 +161,14 @@ class Approvals:
 
         async def take_turn() -> None:
             nonlocal has_turn
-            has_turn = await self._turn.acquire()
+            has_turn = await self._parts.turn.acquire()
 
         try:
             await self._unless_answered(calls, take_turn)
             yield
         finally:
             if has_turn:
-                self._turn.release()
+                self._parts.turn.release()
 
     async def _unless_answered(self, calls: _Calls, dialog: Callable[[], Awaitable[T]]) -> T:
         """Return what *dialog* does at this terminal.
@@ -227,11 +211,13 @@ class Approvals:
             if names := outdated(files):
                 if failing := await failures(files):
                     return {number: Rejected(error) for number, error in failing.items()}
-                self._writer.notice(f"{', '.join(names)} changed meanwhile: shown anew", "warning")
+                self._parts.lines.notice(
+                    f"{', '.join(names)} changed meanwhile: shown anew", "warning"
+                )
                 files, found, offered = await self._found(calls, of=of)
-            self._before_asking()
+            self._parts.before_asking()
             question = partial(
-                self._questions.select,
+                self._parts.questions.select,
                 "allow? " if one else f"allow all {len(calls)}? ",
                 list(offered),
                 text=f"decline {'' if one else f'all {len(calls)} '}and tell the model why",
@@ -244,16 +230,16 @@ class Approvals:
                 continue
             if isinstance(answer, str):
                 if objection := objection_to(answer):
-                    self._writer.notice(objection, "warning")
+                    self._parts.lines.notice(objection, "warning")
                     continue
                 return dict.fromkeys(calls, Rejected(unwanted_because(answer.strip())))
             action = offered[answer]
             if action == "back":
                 return {}
             if action == "view":
-                self._draw(rows_of_all(found))
+                self._parts.draw(rows_of_all(found))
             elif action == "explain":
-                self._draw([*self._explained(calls)])
+                self._parts.draw([*self._explained(calls)])
             elif isinstance(action, int):
                 if decisions := await self._ask({action: calls[action]}, keep, of=len(calls)):
                     return decisions
@@ -303,20 +289,22 @@ class Approvals:
                 case _:
                     pass
         except (SettingsError, UsageError) as error:
-            self._writer.notice(str(error), "error")
+            self._parts.lines.notice(str(error), "error")
             return {}
         return dict.fromkeys(calls, Approved())
 
     async def _edited(self, call: ToolCall) -> Json:
         """Let the user edit the input of *call*; return the new input, None if unchanged."""
-        assert self._editor
-        edited = await edited_input(call, self._tools, self._editor)
+        assert self._parts.editor
+        edited = await edited_input(call, self._tools, self._parts.editor)
         if edited is None:
-            self._writer.notice("nothing was changed", "dim")
+            self._parts.lines.notice("nothing was changed", "dim")
         else:
             call = replace(call, input=edited)
             now = titled(call, self._tools, await proposed_file(call, self._tools))
-            self._draw([Row(now.title, "title", beside="as you edited it"), *indented(now.rows)])
+            self._parts.draw(
+                [Row(now.title, "title", beside="as you edited it"), *indented(now.rows)]
+            )
         return edited
 
     def _offered(
@@ -328,7 +316,7 @@ class Approvals:
         of: int,
     ) -> dict[Choice, Action]:
         part = ""
-        if self._editor and len(calls) == 1:
+        if self._parts.editor and len(calls) == 1:
             [(number, call)] = calls.items()
             part = edited_part(call, files[number])
         return answers_to(
@@ -373,10 +361,10 @@ class Approvals:
 
     def _write(self, calls: Mapping[int, ShownCall]) -> None:
         if self._has_written:
-            self._writer.aside("")  # below the answer before
+            self._parts.lines.aside("")  # below the answer before
         self._has_written = True
         if len(calls) == 1:
             [call] = calls.values()
-            self._draw(rows_of_one(call, self._asker))
+            self._parts.draw(rows_of_one(call, self._asker))
         else:
-            self._draw(rows_of_several(calls, self._asker))
+            self._parts.draw(rows_of_several(calls, self._asker))

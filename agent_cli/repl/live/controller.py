@@ -17,7 +17,7 @@ from agent_cli.contracts.messages import UserMessage
 from agent_cli.core.run import RunResult
 from agent_cli.repl import Look
 from agent_cli.repl.commands.registry import leaves_the_session
-from agent_cli.repl.dialogue import TurnTaking
+from agent_cli.repl.dialogue import DialogParts, TurnTaking
 from agent_cli.repl.dispatch import LineDispatcher
 from agent_cli.repl.live.activity import ActivityLine
 from agent_cli.repl.live.asides import Asides
@@ -63,12 +63,12 @@ class LiveShell:
         screen.on_return = self.display.repeat_question
         self._asides = Asides(self.display, screen, self._tasks, self._status.refresh)
         self._lines_of_work = self._asides.lines()
-        self._turn = asyncio.Lock()
-        self._controls = ScreenControls(screen, self.display, results, self._turn, self.is_command)
+        turn = asyncio.Lock()
+        self._controls = ScreenControls(screen, self.display, results, turn, self.is_command)
         self._dispatcher = LineDispatcher(
             app,
             lines=self._lines_of_work,
-            questions=TurnTaking(screen.asking, self._turn, self.display.show_now),
+            questions=TurnTaking(screen.asking, turn, self.display.show_now),
             leave=screen.leave,
             controls=self._controls,
         )
@@ -78,16 +78,15 @@ class LiveShell:
         self._outbox = Outbox(app.agent, attachments, lambda text: give_back([text]))
         self._unsent = UnsentRecord(app.agent, screen.draft.marks.recalled)
         screen.asking.has_unsent = lambda: bool(self._outbox)
-        self._runs = Runs(
-            app,
+        self._dialogs = DialogParts(
             questions=screen.asking,
             lines=self.display,
-            ends=self._lines_of_work,
-            turn=self._turn,
+            turn=turn,
             before_asking=self.display.show_now,
             editor=partial(edit_text, screen.painter),
-            draw=self.display.question,
+            screen=self.display.question,
         )
+        self._runs = Runs(app, self._dialogs, ends=self._lines_of_work)
         app.agent.subscribe(self._track)
         self._bell = open_bell(app, screen, look)
         self._own_row = StatusRow(app, screen, self._status)
@@ -96,7 +95,7 @@ class LiveShell:
         """Show the greeting: tools, servers, logs."""
         self.display.aside("\n".join(self._app.overview()), "dim")
         self._controls.show_earlier(self._app.agent.conversation)
-        open_dialogs(self._app, self._screen, self.display, self._bell, self._turn, self._runs)
+        open_dialogs(self._app, self._screen, self.display, self._bell, self._dialogs, self._runs)
 
     async def run(self) -> None:
         """Show events and run typed lines, until cancelled."""

@@ -5,7 +5,6 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from functools import partial
 from typing import get_args
 
 from agent_cli.contracts.errors import UsageError
@@ -14,11 +13,12 @@ from agent_cli.contracts.wording import counted, one_line
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.message_queue import unsent
 from agent_cli.repl import Look
+from agent_cli.repl.dialogue import DialogParts
 from agent_cli.repl.hosting import lost_jobs
 from agent_cli.repl.live.activity import ActivityLine, Bell, alert
 from agent_cli.repl.live.backlog import Backlog, StreamingFilter, Thinking
 from agent_cli.repl.live.display import Display
-from agent_cli.repl.live.input.editing import edit_text, terminal_lent
+from agent_cli.repl.live.input.editing import terminal_lent
 from agent_cli.repl.live.paint import Paint, sentence_rows
 from agent_cli.repl.live.results import DIFF_ROWS_MAX, Details, Results, SideOutput
 from agent_cli.repl.live.screen import LiveScreen
@@ -102,10 +102,10 @@ def open_dialogs(
     screen: LiveScreen,
     display: Display,
     bell: Bell,
-    turn: asyncio.Lock,
+    parts: DialogParts,
     runs: Runs,
 ) -> None:
-    """Let MCP servers and the model ask questions at the prompt of *screen*, one at a *turn*."""
+    """Let MCP servers and the model ask questions at the prompt of *screen*, one at a time."""
 
     def begin() -> None:
         display.leave_space()
@@ -116,22 +116,12 @@ def open_dialogs(
         display,
         publish=app.agent.publish,
         begin=begin,
-        before_asking=display.show_now,
+        before_asking=parts.before_asking,
         on_change=screen.refresh,
-        turn=turn,
-        draw=display.question,
+        turn=parts.turn,
+        draw=parts.draw,
     )
-    model = ModelQuestions(
-        screen.asking,
-        display,
-        turn=turn,
-        begin=begin,
-        before_asking=display.show_now,
-        asking=display.asking,
-        editor=partial(edit_text, screen.painter),
-        approvals=runs.approvals,
-        draw=display.question,
-    )
+    model = ModelQuestions(parts, begin=begin, asking=display.asking, approvals=runs.approvals)
     app.answer(servers, model, model)
 
 

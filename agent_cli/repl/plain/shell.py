@@ -21,7 +21,7 @@ from agent_cli.contracts.provider import TextDelta, ThinkingDelta
 from agent_cli.contracts.timeline import FileOutput, Json, ToolOutput, WidgetOutput
 from agent_cli.contracts.tooling import Tool
 from agent_cli.contracts.wording import seconds
-from agent_cli.repl.dialogue import Dialogue, Questions, TurnTaking
+from agent_cli.repl.dialogue import DialogParts, Dialogue, Questions, TurnTaking
 from agent_cli.repl.dispatch import LineDispatcher
 from agent_cli.repl.hosting import Interrupts
 from agent_cli.repl.markdown import SPOKEN, MarkdownStream
@@ -78,17 +78,14 @@ class Shell:
         self._writer = writer
         self._interrupts = interrupts
         self._stays = True
-        self._turn = asyncio.Lock()
+        self._dialogs = DialogParts(questions=prompt, lines=writer, turn=asyncio.Lock())
         self._dispatcher = LineDispatcher(
-            app, lines=writer, questions=TurnTaking(prompt, self._turn), leave=self._leave
-        )
-        self._runs = Runs(
             app,
-            questions=prompt,
             lines=writer,
-            turn=self._turn,
-            running=lambda: interrupts.stopping(app.agent.abort),
+            questions=TurnTaking(prompt, self._dialogs.turn),
+            leave=self._leave,
         )
+        self._runs = Runs(app, self._dialogs, running=lambda: interrupts.stopping(app.agent.abort))
         render = Renderer(
             writer,
             lambda: app.tools,
@@ -132,8 +129,6 @@ class Shell:
         self._open_dialogs()
 
     def _open_dialogs(self) -> None:
-        turn = self._turn
-
         def begin() -> None:
             self._writer.aside("")
 
@@ -143,15 +138,10 @@ class Shell:
             publish=self._app.agent.publish,
             begin=begin,
             asking=self._asking,
-            turn=turn,
+            turn=self._dialogs.turn,
         )
         model = ModelQuestions(
-            self._prompt,
-            self._writer,
-            turn=turn,
-            begin=begin,
-            asking=self._asking,
-            approvals=self._runs.approvals,
+            self._dialogs, begin=begin, asking=self._asking, approvals=self._runs.approvals
         )
         self._app.answer(servers, model, model)
 

@@ -18,7 +18,7 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import FileContents, Tool, ToolContext
 from agent_cli.core.declining import unwanted_because
 from agent_cli.repl.approval.ask import Approvals
-from agent_cli.repl.dialogue import Choice, chosen
+from agent_cli.repl.dialogue import Choice, DialogParts, chosen
 from agent_cli.terminal.writer import Style
 from tests.fakes import returns, tool
 from tests.tables import each_row
@@ -121,7 +121,7 @@ class Screen:
     def aside(self, text: str, style: Style = "plain") -> None:
         self.text += text + "\n"
 
-    notice = aside
+    notice = markdown = aside
 
 
 class Elsewhere:
@@ -151,17 +151,20 @@ class Dialogue:
         self.recorded: dict[str, Decision] = {}
 
     async def decide(self, *calls: ToolCall) -> Sequence[Decision]:
-        return await Approvals(
+        parts = DialogParts(
             questions=self.person,
-            writer=self.screen,
+            lines=self.screen,
+            turn=self.turn,
+            editor=None if self.saved is None else self.edit,
+        )
+        return await Approvals(
+            parts,
             permissions=self.permissions,
             tools=self.tools,
             workspace=Path("/ws"),
-            editor=None if self.saved is None else self.edit,
-            elsewhere=self.elsewhere,
-            asker=self.asker,
-            turn=self.turn,
             publish=self.published.append,
+            asker=self.asker,
+            elsewhere=self.elsewhere,
         ).decide(calls, lambda call, decision: self.recorded.update({call.id: decision}))
 
     async def edit(self, text: str, ending: str) -> str:

@@ -17,6 +17,7 @@ from prompt_toolkit.keys import Keys
 
 from agent_cli.contracts.timeline import ToolOutput, text_of
 from agent_cli.core.projection import entries
+from agent_cli.repl.dialogue import DialogParts
 from agent_cli.repl.live.asking import SILENCE_S
 from agent_cli.repl.runs import Runs
 from agent_cli.terminal.writer import Style
@@ -36,7 +37,7 @@ class Lines:
     def aside(self, text: str, style: Style = "plain") -> None:
         pass
 
-    notice = aside
+    notice = markdown = aside
 
 
 class Asked:
@@ -45,7 +46,10 @@ class Asked:
     def __init__(self, it: Live) -> None:
         self.it = it
         self.app = Application()
-        self.runs = Runs(self.app, questions=it.screen.asking, lines=Lines(), turn=asyncio.Lock())
+        self.runs = Runs(
+            self.app,
+            DialogParts(questions=it.screen.asking, lines=Lines(), turn=asyncio.Lock()),
+        )
 
     async def question(self, keys: Callable[[], None]) -> str:
         """Ask about a call, press *keys* once Enter answers; return the result for the model."""
