@@ -376,7 +376,7 @@ class AgentActivity:
 
 
 def _writing(piece: StreamEvent) -> str:
-    """Return what a model does that sends *piece*; "" if that does not show it."""
+    """Return what the model is doing when it sends *piece*; "" if *piece* does not show it."""
     match piece:
         case TextDelta():
             return "writing"

@@ -56,19 +56,19 @@ class AgentDefinition:
         prompt: Its system prompt.
         source: Its file, for messages.
         tools: Patterns of the only tools it may use; None allows all of its parent's.
-        denied_tools: Patterns of tools among those that it may not use.
+        denied_tools: Patterns of tools that it may not use, though `tools` allows them.
         model: An alias or an id; "" means its parent's.
         effort: How much it thinks; None means as the settings say.
-        mode: The permission mode; None means its parent's, and never one that allows more.
-        max_rounds: 0 means the limit of the settings.
+        mode: The permission mode; None, and a mode that allows more, mean its parent's.
+        max_rounds: The limit of model calls; 0 means the limit of the settings.
         max_cost_usd: Its share of the cost limit; 0 sets none.
         skills: The names of skills whose text follows its system prompt.
         servers: The MCP servers whose tools it may use; None allows all.
-        own_servers: The entries of those defined for this agent alone, by name.
+        own_servers: The entries of MCP servers for this agent alone, by name.
         in_background: Whether it runs in the background, if possible.
         is_isolated: Whether it gets its own git worktree.
         has_instructions: Whether it gets the project's instructions.
-        unknown: Unknown fields.
+        unknown: The fields of its file that nothing reads.
     """
 
     name: str
@@ -264,7 +264,7 @@ class AgentFolder:
 class AgentCatalogue:
     """Definitions by name; the first of a name wins, and files win over built-in ones.
 
-    Those that a Python program gives win over all.
+    Definitions of a Python program win over both.
 
     Files are read once, on first use or when their plugin is added: the descriptions are part of
     every request, so they must not change.

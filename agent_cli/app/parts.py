@@ -309,9 +309,9 @@ def named_by_commands(
     report: "Callable[[], Report | None]",
     folders: Callable[[], Sequence[Path]] = tuple,
 ) -> "Callable[[str, str], NamedFiles | None]":
-    """Return what finds the files that a command names, where its calls cannot be stopped.
+    """Return a function that finds the files a command names, if its calls cannot be stopped.
 
-    Its second argument is the reason why they cannot; see `named_files`. *folders* returns the
+    The second argument says why they cannot; see `named_files`. *folders* returns the
     folders that the user has added. A secret is not kept where a sandbox may hide it.
     """
     bytes_max = round(startup.loaded.settings.undo.max_mb * 1_000_000)

@@ -55,7 +55,7 @@ class Elsewhere(Protocol):
     async def first(
         self, dialog: Callable[[], Awaitable[T]], asker: str, text: str, labels: Sequence[str]
     ) -> T | Picked:
-        """Return what *dialog* does, or what was picked of *labels* before that."""
+        """Return the answer of *dialog*, or that of *labels* which is picked elsewhere first."""
         ...
 
 

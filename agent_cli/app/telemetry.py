@@ -86,7 +86,7 @@ class SessionTelemetry:
             self._telemetry.follow(agent)
 
     def hearing(self, emit: EventSink) -> EventSink:
-        """Return *emit*, with the losses of the prompt cache that it gets recorded."""
+        """Return a sink that records losses of the prompt cache, then calls *emit*."""
         telemetry = self._telemetry
         if telemetry is None:
             return emit

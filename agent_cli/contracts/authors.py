@@ -11,8 +11,8 @@ PROGRAM: Final = "agent-cli"
 NOTICE: Final = "agent-cli notice"
 """The author of a notice: what the program says about its own state, never the text of strangers.
 
-What begins with it is one too, as "agent-cli notice of plugin NAME" is. A model that takes messages
-in the system's role gets notices there, behind the user's turn.
+An author that begins with it is a notice too: "agent-cli notice of plugin NAME". A model that takes
+messages in the system's role gets notices there, behind the user's turn.
 """
 
 HOOK: Final = "hook"

@@ -164,7 +164,7 @@ class Rejected:
 Decision: TypeAlias = Approved | Rejected
 
 QUESTION_ID: Final = "question "
-"""The begin of the id of a question in words, which is open in one program only."""
+"""The prefix of the id of a question in words; such a question is open in one program only."""
 
 
 class Picked(str):

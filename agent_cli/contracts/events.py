@@ -247,7 +247,7 @@ class ApprovalRequested:
 class Retry:
     """A model call failed for *reason*, a sentence, and is retried after *wait_s* seconds.
 
-    `attempt` counts from 1. `restarted` is True when a part of the reply was shown, which is void.
+    `attempt` counts from 1. `restarted` is True when a part of the reply was shown: that is void.
     """
 
     type: ClassVar[Literal["app.retry"]] = "app.retry"

@@ -1,4 +1,4 @@
-"""Immutable JSON, and when two are equal: who gets a piece of the record cannot rewrite it.
+"""Immutable JSON and its equality: code that gets a piece of the record cannot rewrite it.
 
 The frozen types are dicts and lists, so they compare, print, iterate and serialise as such; methods
 that would change them in place raise. A deep copy is plain and may be changed.

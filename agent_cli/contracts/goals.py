@@ -47,7 +47,7 @@ class GoalProgress:
         rounds: How often the model ended its work without having reached it.
         elapsed_s: The time that runs took for it.
         spent_before: What the conversation and its agents had cost then, in microdollars.
-        exit_code: That of the last check; None if there was none, or it did not end.
+        exit_code: The exit code of the last check; None if there was none, or it did not end.
         failure: A digest of the last failure, without what differs each time.
         tree: A digest of the files after the last check; "" if unknown.
         reason: Why it ended.

@@ -36,7 +36,7 @@ _BOUNDS: Final = {
 def first_fault(error: ValidationError, *, skip: int = 0) -> tuple[str, str]:
     """Return where the first fault is, as "servers.0.url", and what it is: "must be text".
 
-    What was given is not quoted: it may be a secret.
+    The value is not quoted: it may be a secret.
 
     Args:
         error: What pydantic raised.

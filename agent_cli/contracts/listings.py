@@ -71,7 +71,7 @@ class SessionInfo:
 
     Attributes:
         title: The name that the user gave it, or its first prompt, on one line.
-        name: That name alone, or "".
+        name: The name that the user gave it, or "".
         waiting: Whether a call waits for a decision.
         problem: Why the session cannot be resumed, or ""; other fields may then be incomplete.
         remedy: How to go on with what is before the damage, if the session is damaged.

@@ -27,8 +27,8 @@ WITHDRAWN = "withdrawn"
 """Kind of the note that removes the user's message {"entry": id} from the context; never sent."""
 
 EFFORT = "effort"
-"""Kind of the note that says which thinking level {"level": ...} the replies behind the user's
-message before it are asked for; `context` has it as that message's `effort`."""
+"""Kind of the note {"level": ...}: the thinking level of the replies to the user's message before
+it. `context` gives it as the `effort` of that message."""
 
 LEFT_OUT = "left out"
 """Kind of the note that replaces old results by a line that says where they are: the ids of their

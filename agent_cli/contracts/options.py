@@ -137,7 +137,7 @@ def all_of(values: Iterable[T], *kinds: type, what: str) -> tuple[T, ...]:
 def require_all(values: Iterable[object], *kinds: type, what: str) -> None:
     """Raise `AgentCliError` as `all_of` does, or if *values* can be read only once.
 
-    The check would read the values of a generator, and leave none: no rule, no tool.
+    The check would use up a generator, and leave no rule or no tool.
     """
     if isinstance(values, Iterator):
         raise AgentCliError(f"{what} must be a sequence, not {type(values).__name__}")
@@ -149,7 +149,7 @@ def _is_iterable(value: object) -> bool:
 
 
 def require_input(value: object, *, what: str) -> None:
-    """Raise `AgentCliError` if *value* is neither None nor a JSON object: no call has that input.
+    """Raise `AgentCliError` unless *value* is None or a JSON object, as the input of a call is.
 
     The record of a call holds it, and the model reads it as JSON.
     """

@@ -14,7 +14,7 @@ RuleKind: TypeAlias = Literal["allow", "ask", "deny"]
 RuleScope: TypeAlias = Literal["session", "project", "everywhere"]
 
 NETWORK: Final = "network"
-"""What rules about hosts begin with; it is no tool."""
+"""The prefix of rules about hosts; it is no tool."""
 
 # Tools that access a file in the same way as the tool that a rule names.
 _ALIKE = {"edit": ("write",), "read": ("grep", "glob")}

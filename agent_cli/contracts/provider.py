@@ -124,8 +124,8 @@ class Reply:
 class ReplyStart:
     """The first event of a reply.
 
-    `usage` is what the API has counted by then: the prompt. Who discards the reply, because it
-    broke off, counts that, unless a `stream_fn` on the way has done so and left it out.
+    `usage` is what the API has counted by then: the prompt. The consumer of a reply that breaks off
+    counts it; a `stream_fn` in between that has counted it leaves it out.
     """
 
     type: ClassVar[Literal["reply_start"]] = "reply_start"

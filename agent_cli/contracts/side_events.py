@@ -43,8 +43,8 @@ class ModelCallDelayed:
 class CacheLost:
     """Tokens that were in the prompt cache and were read anew.
 
-    `cost_microdollars` is what that cost more, None if the price is unknown; `was_announced` says
-    that the user was told the price before.
+    `cost_microdollars` is the extra cost, None if the price is unknown; `was_announced` says that
+    the user was shown the price before.
     """
 
     type: ClassVar[Literal["app.cache_lost"]] = "app.cache_lost"

@@ -281,7 +281,7 @@ class Tool:
         finds_tools: True for a tool whose results refer to others (`found_tools.reference_to`).
         is_deferred: The model knows it from such a result only; it stands in no request's tools.
         hosted: The server's own tool of this name, which may take its place.
-        is_withdrawn: Requests declare it still, for the cache's sake, but it cannot be called.
+        is_withdrawn: Requests still declare it, to keep the cache, but it cannot be called.
         subject: Returns the part of a call, "GROUP:DETAIL", that the text of a permission rule is
             compared with, for a tool without paths; "" for none.
         remembered: Returns the text of the rule that "always" adds for a call with a subject.

@@ -42,7 +42,7 @@ class Application(AttachingApplication, Protocol):
         ...
 
     def leave(self) -> None:
-        """Close without waiting for what only wants to be told of the end."""
+        """Close without waiting for hooks that are only told of the end."""
         ...
 
     def require_answer(self, schema: Mapping[str, Json]) -> None:

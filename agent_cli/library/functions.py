@@ -46,8 +46,8 @@ def tool(
         timeout_s: Seconds it may take; None uses the run's limit, 0 sets no limit.
 
     Raises:
-        AgentCliError: It is no `async def`, has no docstring, or a parameter has no type; or by its
-            type it returns something else.
+        AgentCliError: The function is no `async def` or has no docstring, a parameter has no type,
+            or the return type is neither a text nor a `ToolResult`.
     """
 
     def made(decorated: ToolFunction) -> Tool:
@@ -119,7 +119,7 @@ def _parameters(function: ToolFunction, name: str) -> tuple[dict[str, type], typ
 
 
 def _is_no_result(hint: object) -> bool:
-    """Return whether *hint* is a class, as `int` or `None`, of which no object is a result."""
+    """Return whether no value of the type *hint*, such as `int` or `None`, is a result."""
     if is_typeddict(hint) or get_origin(hint) in (list, dict, tuple, set):
         return True
     is_other = get_origin(hint) is not None or hint == Any or getattr(hint, "_is_protocol", False)

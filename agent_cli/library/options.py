@@ -79,7 +79,7 @@ class SessionOptions:
         trust: Use the settings, hooks, servers and skills of the workspace. Without it they count
             only if the user trusted them with `agent-cli trust`.
         model: An id, or an alias of the settings.
-        effort: How much the model thinks.
+        effort: How much the model thinks; "max" means "xhigh".
         system_prompt: Replaces the program's own; None keeps that.
         append_system_prompt: Added behind the system prompt.
         max_tokens: The limit of one reply.
@@ -88,10 +88,10 @@ class SessionOptions:
         permission_mode: "ask" by default; a question that nobody answers is a denial.
         allow, ask, deny: Permission rules ("read", "bash(npm test *)"), added to the user's.
         sandbox: Whether commands run in the sandbox: "auto", "required" or "off".
-        network: Whether commands in the sandbox reach the network; "hosts": only what `network`
-            rules allow or a person does.
+        network: Whether commands in the sandbox reach the network; "hosts": only the hosts that
+            `network` rules or a person allow.
         tools: Tools beside the built-in ones, for subagents too; see `tool`.
-        agents: Subagents beside the built-in ones and the user's; they win over those.
+        agents: Subagents beside the built-in ones and the user's; of equal names these count.
         hooks: Lifecycle hooks beside those of the settings; they run for subagents too.
         plugins: Plugins beside the shipped and the installed ones, for the session's own agent.
         mcp_servers: MCP servers by name, each an entry in the format of `.mcp.json`.
@@ -104,7 +104,7 @@ class SessionOptions:
         settings: Any other settings, by dotted key: {"retry.max": 2}.
         settings_file: One more settings file, after the user's and the project's.
         record: A file to write the model's replies to.
-        replay: A file of such replies, played in place of a model: no key is needed.
+        replay: A file that `record` wrote, played in place of a model: no key is needed.
         provider: Answers all model calls of the session, in place of the settings' server: a
             gateway of yours, or a fake for tests. No key is needed; retries are its own.
         environment: Variables that replace those of the process: keys, addresses, AGENT_CLI_*.

@@ -190,8 +190,8 @@ class AgentSession(NotCopied):
     ) -> AsyncGenerator[StreamItem]:
         """Send a message as `prompt` does; yield its events, and its result as the last item.
 
-        Leaving the iteration early stops the run, and the next prompt waits for its end. While a
-        variable holds the stream it can be read on: `aclose()` stops its run then.
+        Leaving the iteration early stops the run, and the next prompt waits for its end. A stream
+        that a variable holds can be read further; `aclose()` stops its run.
         """
         begun = list[asyncio.Future[PromptResult]]()
         run = partial(self._run, message=message, images=images, model=model)

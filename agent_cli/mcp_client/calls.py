@@ -42,7 +42,7 @@ from agent_cli.system.shapes import is_object
 _MISSING_CAPABILITY = -32021
 _URL_ELICITATION_REQUIRED = -32042
 _CALL_TO_SILENCE = 12
-"""The whole time of a call, in times of the longest silence."""
+"""The limit of a whole call, as a multiple of the longest silence."""
 _PROGRESS_CHARS_MAX = 1000
 _UNKNOWN_EFFECT = "The call may have taken effect: check before you repeat it."
 Reply = TypeVar("Reply")
@@ -79,7 +79,7 @@ class Server(Protocol):
         """Note that *client* is no longer usable; requests that run may still be answered."""
 
     def doubt(self, client: Client, *, is_cancelled: bool) -> None:
-        """Note that a request got no answer: before the next one, the server is asked for one."""
+        """Note that a request got no answer: the server is pinged before the next one."""
 
     def note_sign_in(self, client: Client, *, is_lost: bool) -> None:
         """Note whether a request over *client* was refused because the user has to sign in."""

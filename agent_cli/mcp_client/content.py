@@ -36,7 +36,7 @@ _IMAGE_CHARS_MAX = 5 * 1024 * 1024
 
 
 def tool_result(result: CallToolResult, files_dir: Path | None = None) -> ToolResult:
-    """Convert *result*; structured content is used where the other does not have it.
+    """Convert *result*; structured content is used where the text lacks it.
 
     Args:
         files_dir: Folder for content that cannot be shown; None leaves it out.
@@ -60,7 +60,7 @@ def structured_content(result: CallToolResult) -> Json:
 
 
 def _is_in_text(structured: Json, parts: Sequence[ContentBlock]) -> bool:
-    """Return whether the texts of a result say what its structured content does.
+    """Return whether the texts of a result repeat its structured content.
 
     Some servers send only a word beside it. An object of one member often wraps a plain value.
     """

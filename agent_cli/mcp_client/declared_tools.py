@@ -222,7 +222,7 @@ class Withdrawals:
         return (*self._declared.values(), *self._late.values())
 
     def forget(self, name: str) -> None:
-        """Declare the tool *name* no more: the model's API refuses it."""
+        """Stop declaring the tool *name*: the model's API refuses it."""
         self._declared.pop(name, None)
         self._late.pop(name, None)
 

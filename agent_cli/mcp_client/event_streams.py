@@ -1,4 +1,4 @@
-"""Mend the event streams of servers, which the SDK reads to the letter."""
+"""Mend the event streams of servers: the SDK accepts no fault in them."""
 
 import codecs
 import json

@@ -178,7 +178,7 @@ class Offering:
     """A server's tools, prompts and resources as last listed; they outlive the connection.
 
     Attributes:
-        server: What its tools are called over.
+        server: The connection over which its tools are called.
         wrapped: The server's tools as tools of the agent.
         has_resources: Whether the server declares that it has resources.
     """

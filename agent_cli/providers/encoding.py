@@ -1,4 +1,4 @@
-"""The JSON of requests, mended where a value has no form in it; of arguments and counts; pure.
+"""Encode requests as JSON, with values that JSON lacks mended; read arguments and counts; pure.
 
 One such value in the history, or in a tool of an MCP server, would make every request fail.
 """

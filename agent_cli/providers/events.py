@@ -113,7 +113,7 @@ def _begins(head: bytes) -> bool:
 
 _Delta: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta
 _JOINED_CHARS_MAX: Final = 1_000
-"""Whoever shows the text handles keys between two pieces."""
+"""A front end handles keys between two pieces."""
 
 
 def joined(events: Iterable[StreamEvent]) -> Iterator[StreamEvent]:

@@ -25,7 +25,7 @@ SPEND_LIMITS = frozenset({"enforced_spend_limit_reached", "contract_spend_limit_
 OWN_SPEND_LIMIT = "You have reached your specified API usage limits"
 NO_CREDIT = "credit balance is too low"
 NO_STREAMS = ("text/html", "application/json")
-"""The types of answers to a request for a stream that are none: a page, or an error."""
+"""Content types of answers that are no stream: a page, or an error."""
 # A spent quota may have the status of a rate limit, and waiting does not help.
 _NO_QUOTA = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 QUOTED_CHARS_MAX = 300

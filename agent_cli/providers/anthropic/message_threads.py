@@ -1,9 +1,9 @@
 """Send only the new messages of a long conversation that the server still holds.
 
 The whole request is built each time, and shortened only if the server holds exactly the rest of it:
-the same options, and byte for byte the messages of the last request and its reply. Whatever edits
-the history, such as a compaction, a rewind or another model, is so sent as a whole. A reply can be
-continued once, so its position is given up before it is used, and so is every failure's.
+the same options, and byte for byte the messages of the last request and its reply. So after an edit
+of the history (a compaction, a rewind, another model) the whole request is sent. A reply can be
+continued once, so its position is forgotten before it is used, and after each failure.
 """
 
 import json
