@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 import agent_cli as public
-from agent_cli import Agent, LoopConfig, Tool, get_model, tool
+from agent_cli import Agent, AgentSession, LoopConfig, SessionOptions, Tool, get_model, tool
 from agent_cli.app.arguments import parse_arguments
 from agent_cli.policies.network_rules import REGISTRIES
 from agent_cli.repl.commands.files import REVIEW_COMMAND
 from agent_cli.repl.commands.registry import COMMANDS
 from tests.e2e.program import AGENT_CLI, agent_cli
-from tests.messages_api import reply, serve_in_thread
+from tests.messages_api import reply, serve_in_thread, tool_use
 from tests.repl.terminal import Terminal
 from tests.test_architecture import sources
 
@@ -134,6 +134,44 @@ def program_below(heading: str) -> str:
     """Return the first program below a heading of the page of the library."""
     section = page("library").partition(f"\n{heading}\n")[2]
     return section.partition("```python\n")[2].partition("```")[0]
+
+
+def test_provider_on_the_library_page_answers(tmp_path: Path) -> None:
+    """It repeats the prompt, without a key and without a server."""
+    (tmp_path / "example.py").write_text(
+        program_below("### Tests, and a provider of your own"), encoding="utf-8"
+    )
+
+    ran = subprocess.run(
+        [sys.executable, "example.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (ran.stdout, ran.returncode) == ("Hello!\n", 0), ran.stderr
+
+
+async def test_plugin_on_the_page_about_plugins_notes_lines_and_reminds_of_them() -> None:
+    program = page("plugins").partition("## Plugins as Python packages\n")[2]
+    names: dict[str, Any] = {}  # Any: what the program defines
+    exec(program.partition("```python\n")[2].partition("```")[0], names)
+    call = tool_use("note", {"line": "The door is blue."})
+
+    with serve_in_thread(reply(call), reply("Done."), reply("Blue.")) as api:
+        options = SessionOptions(
+            plugins=[names["notes"]],
+            environment={"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": api.base_url},
+        )
+        async with AgentSession(options) as session:
+            await session.prompt("Note that the door is blue.")
+            await session.prompt("Which colour has the door?")
+
+    asked = [str(request.body["messages"]) for request in api.requests]
+    reminded = ["Notes of this session: The door is blue." in each for each in asked]
+    assert reminded == [False, True, True]
 
 
 def test_prompt_page_names_every_slash_command() -> None:
