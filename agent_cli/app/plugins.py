@@ -13,7 +13,7 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.plugins.api import Plugin, PluginContext
 from agent_cli.plugins.ask_user import Person, ask_user, present_plan
 from agent_cli.plugins.contributor import Plugins, discover
-from agent_cli.plugins.instruction_files import LoadedInstructions
+from agent_cli.plugins.instruction_files import InstructionFiles, LoadedInstructions
 from agent_cli.plugins.output_styles import OutputStyle, OutputStyles, find_styles
 from agent_cli.plugins.project_instructions import project_instructions
 from agent_cli.plugins.recall import MatchLines, recall
@@ -173,7 +173,7 @@ def _instructions(
         hidden = rules().hides(path, workspace, kinds=("deny", "ask"))
         return is_other or hidden or holds_token(path)
 
-    return project_instructions(
+    files = InstructionFiles(
         repository_root(workspace) or workspace,
         workspace,
         user_files=(
@@ -188,7 +188,9 @@ def _instructions(
         is_kept_back=is_kept_back,
         warn=warn,
         trusted=startup.trusted,
-        loaded=lambda each: tell_hooks("InstructionsLoaded", each.reason, _about(each)),
+    )
+    return project_instructions(
+        files, lambda each: tell_hooks("InstructionsLoaded", each.reason, _about(each))
     )
 
 

@@ -11,6 +11,7 @@ from os.path import normpath
 from pathlib import Path, PurePath
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from agent_cli.contracts.wording import once
 from agent_cli.system import paths
 from agent_cli.system.authorship import SessionFolders, author_of
 from agent_cli.system.fixed_paths import start_of
@@ -18,6 +19,7 @@ from agent_cli.system.loading import late_pattern
 from agent_cli.system.paths import real_path
 from agent_cli.system.records import dataclass
 
+BYTES_MAX: Final = 32 * 1024
 Source: TypeAlias = Literal["user", "repository"]
 
 RULES: Final = ".claude/rules"
@@ -72,23 +74,40 @@ class InstructionFiles:
         root: Path,
         directory: Path,
         *,
-        user_files: Sequence[Path],
-        user_rules: Path | None,
         is_secret: Callable[[PurePath], bool],
-        is_kept_back: Callable[[Path], bool],
         warn: Callable[[str], None],
-        bytes_max: int,
+        user_files: Sequence[Path] = (),
+        user_rules: Path | None = None,
+        is_kept_back: Callable[[Path], bool] = lambda _path: False,
         trusted: bool = False,
+        bytes_max: int = BYTES_MAX,
     ) -> None:
-        """Read nothing yet; see `project_instructions` for the arguments."""
-        self.root = root
-        self.directory = directory
+        """Read nothing yet.
+
+        Args:
+            root: The workspace; nothing outside is read.
+            directory: The user's working directory, *root* or below: files on the way down count,
+                the nearest last.
+            is_secret: Whether a path must not be read: a repository may hold a link to it.
+            warn: Receives a sentence, once, if something is left out.
+            user_files: The user's own files; one also in the workspace counts as the workspace's.
+            user_rules: The user's own folder of rules.
+            is_kept_back: Whether the user's permission rules keep a real path from the model, or it
+                is another name of a secret.
+            trusted: Whether the user trusts the workspace; if not, its text is marked as a
+                stranger's, and it names no files of the user's own folders.
+            bytes_max: The limit for all files together.
+        """
+        self.root = real_path(root)
+        self.directory = real_path(directory)
+        # A file is looked at again each time a tool comes to its folder.
+        self.warn = once(warn)
+        self.trusted = trusted
+        self.bytes_max = bytes_max
         self._user_files = user_files
         self._user_rules = user_rules
         self._is_secret = is_secret
         self._is_kept_back = is_kept_back
-        self._warn = warn
-        self._bytes_max = bytes_max
         # Where a trusted repository may name the user's files, as in `@~/.claude/mine.md`.
         self._own_folders = {path.parent for path in user_files} if trusted else set[Path]()
         self._rules_of_paths: Sequence[tuple[InstructionFile, Sequence[str]]] | None = None
@@ -144,21 +163,21 @@ class InstructionFiles:
         path = file.path
         if not paths.is_file(path):
             if paths.is_special(path):
-                self._warn(f"{path} is not read: {paths.NO_FILE}")
+                self.warn(f"{path} is not read: {paths.NO_FILE}")
             return ""
         is_users, real = file.source == "user", real_path(path)
         if not is_users and (objection := self._objection(real)):
-            self._warn(f"{path} is not read: {objection}")
+            self.warn(f"{path} is not read: {objection}")
             return ""
         try:
             # One byte over the limit, so that the cut is noticed. A stranger's link may lead
             # elsewhere by now.
-            content = start_of(real, self._bytes_max + 1, is_real=not is_users)
+            content = start_of(real, self.bytes_max + 1, is_real=not is_users)
         except OSError as error:
-            self._warn(f"{path} is not read: {error.strerror}")
+            self.warn(f"{path} is not read: {error.strerror}")
             return ""
         if b"\0" in content:
-            self._warn(f"{path} is not read: it is not text")
+            self.warn(f"{path} is not read: it is not text")
             return ""
         return content.decode("utf-8-sig", errors="replace")
 
@@ -189,12 +208,12 @@ class InstructionFiles:
             if not name or path in seen:
                 continue
             if len(seen) >= _IMPORTS_MAX:
-                self._warn("instructions name too many files by @; the others are left out")
+                self.warn("instructions name too many files by @; the others are left out")
                 return
             seen.add(path)
             real = real_path(path) if paths.is_file(path) else None
             if real is None and file.source == "user" and name.endswith(".md"):
-                self._warn(f"{path} is not read: {file.path} names it, and it is not there")
+                self.warn(f"{path} is not read: {file.path} names it, and it is not there")
             if real is None or (real != path and real in seen):
                 continue
             seen.add(real)

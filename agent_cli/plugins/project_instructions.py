@@ -8,11 +8,11 @@ certain paths, once a tool has touched a file there, as a message that leaves th
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import ToolOutput
-from agent_cli.contracts.wording import once, without_fence
+from agent_cli.contracts.wording import without_fence
 from agent_cli.plugins.api import Plugin, PluginContext
 from agent_cli.plugins.instruction_files import (
     InstructionFile,
@@ -24,7 +24,6 @@ from agent_cli.system import paths
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.paths import real_path
 
-BYTES_MAX = 32 * 1024
 _USER, _REPOSITORY, _STRANGER = "user", "repository", "repository, not trusted"
 _TOUCHED = ("path", "file_path")
 _SHOWN = late_pattern(
@@ -44,50 +43,14 @@ _STRANGERS = (
 
 
 def project_instructions(
-    root: Path,
-    directory: Path,
-    *,
-    user_files: Sequence[Path],
-    is_secret: Callable[[PurePath], bool],
-    warn: Callable[[str], None],
-    user_rules: Path | None = None,
-    is_kept_back: Callable[[Path], bool] = lambda _path: False,
-    trusted: bool = False,
-    bytes_max: int = BYTES_MAX,
+    files: InstructionFiles,
     loaded: Callable[[LoadedInstructions], None] = lambda _loaded: None,
 ) -> Plugin:
-    """Return the plugin.
+    """Return the plugin that shows *files*.
 
-    Args:
-        root: The workspace; nothing outside is read.
-        directory: The user's working directory, *root* or below: files on the way down count, the
-            nearest last.
-        user_files: The user's own files; one also in the workspace counts as the workspace's.
-        user_rules: The user's own folder of rules.
-        is_kept_back: Whether the user's permission rules keep a real path from the model, or it is
-            another name of a secret.
-        is_secret: Whether a path must not be read: a repository may hold a link to it.
-        warn: Receives a sentence if something is left out.
-        trusted: Whether the user trusts the workspace; if not, its text is marked as a stranger's,
-            and it names no files of the user's own folders.
-        bytes_max: The limit for all files together.
-        loaded: Told of each file that the model is shown, again when it changed or comes again.
+    *loaded* is called with each file that the model is shown, again when it changed or comes again.
     """
-    # A file is looked at again each time a tool comes to its folder.
-    warn_once = once(warn)
-    files = InstructionFiles(
-        real_path(root),
-        real_path(directory),
-        user_files=user_files,
-        user_rules=user_rules,
-        is_secret=is_secret,
-        is_kept_back=is_kept_back,
-        warn=warn_once,
-        bytes_max=bytes_max,
-        trusted=trusted,
-    )
-    reader = _Instructions(files, warn_once, bytes_max, loaded, trusted=trusted)
-    return Plugin(name="project_instructions", prepare=reader.prepare)
+    return Plugin(name="project_instructions", prepare=_Instructions(files, loaded).prepare)
 
 
 def files_in(text: str) -> dict[str, int]:
@@ -106,18 +69,11 @@ class _Instructions:
     def __init__(
         self,
         files: InstructionFiles,
-        warn: Callable[[str], None],
-        bytes_max: int,
         loaded: Callable[[LoadedInstructions], None],
-        *,
-        trusted: bool,
     ) -> None:
+        self._files = files
         self._loaded = loaded
         self._sent: dict[Path, object] = {}
-        self._files = files
-        self._warn = warn
-        self._bytes_max = bytes_max
-        self._trusted = trusted
         self._at = ("", 0)
         self._looked_at = 0
         self._text = ""
@@ -150,7 +106,7 @@ class _Instructions:
         self._read_files = []
         start = (LoadedInstructions(file, "session_start") for file in files)
         self._shown_at_start, shown = self._shown(start, set())
-        strangers = "" if self._trusted else _STRANGERS
+        strangers = "" if self._files.trusted else _STRANGERS
         return "\n\n".join([_INTRODUCTION + strangers, *shown]) if shown else ""
 
     def _tell(self, shown: Sequence[LoadedInstructions]) -> None:
@@ -169,7 +125,7 @@ class _Instructions:
 
         Imports in *seen* are left out.
         """
-        left = self._bytes_max
+        left = self._files.bytes_max
         shown: dict[str, LoadedInstructions] = {}
         fenced: list[str] = []
         for each, text in self._texts(files, seen):
@@ -182,8 +138,10 @@ class _Instructions:
             left -= len(kept.encode())
             fenced.append(_fenced(file.path, self._author(file), kept))
             if kept != text:
-                limit = f"{self._bytes_max:,} bytes of instructions in all"
-                self._warn(f"{file.path} is cut, and the files after it are left out: {limit}")
+                limit = f"{self._files.bytes_max:,} bytes of instructions in all"
+                self._files.warn(
+                    f"{file.path} is cut, and the files after it are left out: {limit}"
+                )
                 break
         return [*shown.values()], fenced
 
@@ -207,7 +165,7 @@ class _Instructions:
     def _author(self, file: InstructionFile) -> str:
         if file.source == "user":
             return _USER
-        return _REPOSITORY if self._trusted else _STRANGER
+        return _REPOSITORY if self._files.trusted else _STRANGER
 
     def _add_nested(self, ctx: PluginContext) -> None:
         output = ctx.conversation.prompts[-1].output
@@ -224,7 +182,7 @@ class _Instructions:
         unknown = [each for path, each in sorted(files.items()) if str(path) not in known]
         shown, fenced = self._shown(unknown, {*map(Path, known)})
         if fenced:
-            strangers = "" if self._trusted else _STRANGERS
+            strangers = "" if self._files.trusted else _STRANGERS
             ctx.add_message("\n\n".join([COME_TO + _INTRODUCTION + strangers, *fenced]))
             self._tell(shown)
 

@@ -244,13 +244,11 @@ def test_users_file_that_leads_into_the_workspace_is_the_repositorys(
     shared.symlink_to(repository / "mine.md")
     monkeypatch.chdir(_start_in_repository(repository))
     files = InstructionFiles(
-        *(repository, repository),
-        user_files=[shared],
-        user_rules=None,
+        repository,
+        repository,
         is_secret=lambda _path: False,
-        is_kept_back=lambda _path: False,
         warn=lambda _text: None,
-        bytes_max=32_768,
+        user_files=[shared],
     )
 
     assert [each.source for each in files.at_start() if each.path == shared] == ["repository"]

@@ -12,8 +12,8 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Approval, ToolContext
 from agent_cli.core.conversation import Conversation
 from agent_cli.plugins.api import PluginContext
+from agent_cli.plugins.instruction_files import BYTES_MAX, InstructionFiles
 from agent_cli.plugins.project_instructions import (
-    BYTES_MAX,
     files_in,
     project_instructions,
 )
@@ -47,7 +47,7 @@ async def shown(
 ) -> tuple[str, list[str]]:
     """Return the instructions shown to the model, and the warnings."""
     warnings: list[str] = []
-    plugin = project_instructions(
+    files = InstructionFiles(
         root,
         root / directory,
         user_files=[user_dir / "shared" / "AGENTS.md", user_dir / "AGENTS.md", *more],
@@ -58,6 +58,7 @@ async def shown(
         user_rules=user_dir / "rules",
         is_kept_back=is_kept_back,
     )
+    plugin = project_instructions(files)
     run = Contributing([plugin], says("done"))
     await run.prompt()
     [context] = run.contexts()
@@ -218,13 +219,14 @@ async def test_changed_instruction_file_is_reread_at_the_next_prompt(
         path.write_text("use blanks")
         return "written"
 
-    plugin = project_instructions(
+    files = InstructionFiles(
         root,
         root,
         user_files=[user_dir / "shared" / "AGENTS.md", user_dir / "AGENTS.md"],
         is_secret=lambda _path: False,
         warn=lambda _text: None,
     )
+    plugin = project_instructions(files)
     run = Contributing(
         [plugin],
         calls(tool_use("edit")),
@@ -284,9 +286,8 @@ async def test_instructions_of_an_untrusted_repository_are_marked(
 async def test_instructions_are_a_strangers_unless_the_workspace_is_trusted(root: Path) -> None:
     """A caller that says nothing about trust, such as a plugin, gets the careful reading."""
     (root / "AGENTS.md").write_text("use tabs")
-    plugin = project_instructions(
-        root, root, user_files=[], is_secret=lambda _path: False, warn=print
-    )
+    files = InstructionFiles(root, root, is_secret=lambda _path: False, warn=print)
+    plugin = project_instructions(files)
     run = Contributing([plugin], says("done"))
 
     await run.prompt()
@@ -445,9 +446,8 @@ async def test_folder_that_a_tool_comes_to_brings_its_instructions_once(
         return "seen"
 
     look = tool("look", does(seen))
-    plugin = project_instructions(
-        root, root, user_files=[], is_secret=lambda _path: False, warn=lambda _text: None
-    )
+    files = InstructionFiles(root, root, is_secret=lambda _path: False, warn=lambda _text: None)
+    plugin = project_instructions(files)
     path: Json = {"path": "src/core/a.py"}
     run = Contributing(
         [plugin],
@@ -489,9 +489,8 @@ async def test_instructions_of_folders_wait_for_the_calls_that_a_person_decides(
 
     look, asking = tool("look", does(seen)), tool("ask", does(writes))
     asking = replace(asking, require_approval=Approval(required=True))
-    plugin = project_instructions(
-        root, root, user_files=[], is_secret=lambda _path: False, warn=lambda _text: None
-    )
+    files = InstructionFiles(root, root, is_secret=lambda _path: False, warn=lambda _text: None)
+    plugin = project_instructions(files)
     paths = {"look": "src/a.py", "ask": "other/b.py"}
     uses = [tool_use(name, {"path": path}, name) for name, path in paths.items()]
     run = Contributing([plugin], calls(*uses), says("done"), tools=[look, asking])
@@ -508,9 +507,8 @@ async def test_instructions_of_folders_wait_for_the_calls_that_a_person_decides(
 def test_instructions_are_shown_before_any_prompt(root: Path) -> None:
     """S2-18: what a first request would hold is printed without a conversation."""
     (root / "AGENTS.md").write_text("use tabs")
-    plugin = project_instructions(
-        root, root, user_files=[], is_secret=lambda _path: False, warn=lambda _text: None
-    )
+    files = InstructionFiles(root, root, is_secret=lambda _path: False, warn=lambda _text: None)
+    plugin = project_instructions(files)
     ctx = PluginContext(Conversation(), {}, "")
 
     assert plugin.prepare is not None
@@ -529,13 +527,14 @@ async def test_each_file_is_reported_once_and_again_when_it_changed_or_came_back
     (root / ".claude" / "rules").mkdir(parents=True)
     (root / ".claude" / "rules" / "py.md").write_text("---\npaths: '**/*.py'\n---\nno print")
     loaded: list[tuple[str, str]] = []
-    plugin = project_instructions(
+    files = InstructionFiles(
         root,
         root,
-        user_files=[],
         is_secret=lambda _path: False,
         warn=lambda _text: None,
-        loaded=lambda each: loaded.append((each.file.path.parent.name, each.reason)),
+    )
+    plugin = project_instructions(
+        files, lambda each: loaded.append((each.file.path.parent.name, each.reason))
     )
 
     async def seen(_context: ToolContext) -> str:
@@ -576,14 +575,14 @@ async def touched(
         return "seen"
 
     look = tool("look", does(seen))
-    plugin = project_instructions(
+    files = InstructionFiles(
         root,
         root,
-        user_files=[],
         is_secret=lambda _path: False,
         warn=warnings.append,
         user_rules=user_rules,
     )
+    plugin = project_instructions(files)
     steps = [calls(tool_use("look", {"path": path})) for path in paths]
     run = Contributing([plugin], *steps, says("done"), tools=[look])
     await run.prompt()

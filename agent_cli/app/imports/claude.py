@@ -30,7 +30,6 @@ from agent_cli.plugins.instruction_files import (
     patterns_of,
 )
 from agent_cli.plugins.output_styles import find_styles
-from agent_cli.plugins.project_instructions import BYTES_MAX
 from agent_cli.prompt_files import FILE_BYTES_MAX, split_front_matter
 from agent_cli.prompt_files.command_files import CommandFiles, CommandFolder
 from agent_cli.prompt_files.skill_files import SkillFolder, find_skills, skill_file
@@ -96,21 +95,12 @@ def read_styles(findings: Findings, folder: Path) -> None:
 
 def read_instructions(findings: Findings, files: list[Path], workspace: Path) -> None:
     """Note instruction files that are read where they lie, and the files they name by `@path`."""
-    problems: list[str] = []
-    found = InstructionFiles(
-        workspace,
-        workspace,
-        user_files=(),
-        user_rules=None,
-        is_secret=is_secret,
-        is_kept_back=lambda _path: False,
-        warn=problems.append,
-        bytes_max=BYTES_MAX,
-    )
     for path in filter(paths.is_file, files):
         if (other := in_force(path)) != path:
             findings.cannot("instructions", path.name, f"{other.name} stands in its place", path)
             continue
+        problems: list[str] = []
+        found = InstructionFiles(workspace, workspace, is_secret=is_secret, warn=problems.append)
         of_project = path.is_relative_to(workspace) and workspace != Path.home()
         file = InstructionFile(path, "repository" if of_project else "user")
         text = found.text_of(file)
@@ -124,7 +114,6 @@ def read_instructions(findings: Findings, files: list[Path], workspace: Path) ->
             findings.used("instructions", [named.path.name], detail, named.path)
         for problem in problems:
             findings.cannot("instructions", "", problem, path)
-        problems.clear()
 
 
 def _lost_parts(findings: Findings, kind: str, files: Mapping[str, Path], folder: Path) -> None:
