@@ -245,7 +245,7 @@ class App:
         await self._switch(model, requested=name, source=source, confirm=confirm)
 
     def price_of_model(self, name: str) -> "Reread | None":
-        """Return what the next request to the model *name* reads anew; None if that is nothing."""
+        """Return the tokens that the next request to the model *name* reads anew; None if none."""
         options = self.agent.options
         model = self._bench.calls.named(name)
         return self._bench.watches.prefix.quote(
@@ -253,7 +253,7 @@ class App:
         )
 
     def price_of_effort(self, level: ThinkingLevel | None) -> "Reread | None":
-        """Return what the next request with *level* reads anew; None if that is nothing."""
+        """Return the tokens that the next request with *level* reads anew; None if none."""
         return self._bench.watches.prefix.quote(
             self.agent.conversation, model_id=self._bench.model.id, level=level
         )

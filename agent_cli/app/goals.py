@@ -161,7 +161,7 @@ class SessionReceipts:
         return await with_receipt(call, result, partial(_tree, self._session_workspace))
 
     async def to_json(self) -> Sequence[dict[str, Json]]:
-        """Return what a script reads of the last receipts."""
+        """Return the last receipts as scripts read them."""
         return [receipt.to_json() for receipt in await self._last()]
 
     async def _last(self) -> "Sequence[Receipt]":

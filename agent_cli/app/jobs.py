@@ -279,7 +279,7 @@ class AgentJobs:
         return [each.text for each in news]
 
     def _lost(self, turn: Turn) -> list[str]:
-        """Return what the model is told about the jobs of an earlier program; tell the user, too.
+        """Return the text for the model about an earlier program's jobs; tell the user, too.
 
         They may wait for an agent whose question was open when that program was killed.
         """

@@ -101,7 +101,7 @@ class ModelsPerson:
         asker: str,
         lasting: Sequence[str] = (),
     ) -> Sequence[str] | None:
-        """Return what *dialog* does, or the answer from elsewhere to a single question."""
+        """Return the answers of *dialog*, or the answer from elsewhere to a single question."""
         [question, *more] = questions
         if self.elsewhere is None or more or question.multi_select:
             return await dialog()

@@ -61,7 +61,7 @@ def web_tools(startup: StartupContext, rules: Rules) -> Sequence[Tool]:
 
 
 def hosted_tools(startup: StartupContext, rules: Rules) -> Mapping[str, "Outlook"]:
-    """Return what rules and settings let the model's server run, by the tool's name.
+    """Return the tools that rules and settings let the model's server run, by name.
 
     Most sessions have none, and then nothing reads the rules for it.
 

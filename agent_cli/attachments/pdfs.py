@@ -53,7 +53,7 @@ class PdfContent(NamedTuple):
 async def pdf_content(
     data: bytes, name: str, *, pages: str = "", documents: bool, chars_max: int
 ) -> PdfContent:
-    """Return what the model is shown of the PDF file *data*.
+    """Return the part of the PDF file *data* that the model is shown.
 
     Args:
         name: Its name for the model.

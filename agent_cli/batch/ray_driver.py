@@ -60,7 +60,7 @@ class _Driver:
         self._kill.daemon = True
 
     def take(self, message: dict[str, Any]) -> bool:
-        """Do what *message* says; return whether to go on."""
+        """Carry out *message*; return whether to go on."""
         if "run" in message:
             number = message["run"]
             function = self._run_on_node.options(name=message["name"])

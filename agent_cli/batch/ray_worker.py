@@ -99,7 +99,7 @@ class NodeCheckout:
             raise
 
     def files(self) -> dict[str, bytes]:
-        """Return what the run left, and the patch of its changes, if there are any. Blocking."""
+        """Return the files of the run, and the patch of its changes, if there are any. Blocking."""
         output_dir = self.work.output_dir
         try:
             if patch := changes_in(self._tree):
@@ -116,7 +116,7 @@ class NodeCheckout:
 
 
 def write_files(files: Mapping[str, bytes], output_dir: Path) -> None:
-    """Write what a run left on its node to *output_dir*; raises OSError. Blocking."""
+    """Write the files a run left on its node to *output_dir*; raises OSError. Blocking."""
     for name in _KEPT:
         if name in files:
             write_private(output_dir / name, files[name])

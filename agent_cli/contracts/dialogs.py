@@ -239,7 +239,7 @@ _Taken = TypeVar("_Taken")
 async def first_answer(
     dialog: Callable[[], Awaitable[_Typed]], take: Callable[[], _Taken | None]
 ) -> _Typed | _Taken:
-    """Return what *dialog* does, or what *take* finds meanwhile: then the dialog is cancelled.
+    """Return the answer of *dialog*, or that of *take* if it comes first and cancels the dialog.
 
     An answer that was taken counts, even if the dialog ends at the same moment.
 

@@ -64,7 +64,7 @@ def change_of(name: str, *, there: bool) -> Block:
 def changes_to_tell(
     tools: Iterable[Tool], context: Sequence[Message], named: Callable[[Sequence[Tool]], str]
 ) -> tuple[list[str], list[Block]]:
-    """Return what to tell a model of *tools* that went or came back: lines, and blocks for the API.
+    """Return the news for a model of *tools* that went or came back: lines, and blocks for the API.
 
     Args:
         tools: The tools that are declared or added.

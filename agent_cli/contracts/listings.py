@@ -28,7 +28,7 @@ class JobInfo:
 
 
 SwitchSource: TypeAlias = Literal["command", "picker", "sdk"]
-"""Who asks for another model: a typed name, a choice from a list, or another program."""
+"""The origin of a switch of models: a typed name, a choice from a list, or another program."""
 ConfirmSwitch: TypeAlias = Callable[[str], Awaitable[bool]]
 """Asks the person whether to change the model, with the reason of the hook that wants that."""
 
@@ -101,7 +101,7 @@ class SessionInfo:
 
     @property
     def state(self) -> str:
-        """What a list says beside it, or ""."""
+        """The state in words, as a list shows it, or ""."""
         if self.problem:
             return "damaged" if self.remedy else "unreadable"
         return "waits for a decision" if self.waiting else ""

@@ -94,7 +94,7 @@ class PermissionsPort(Protocol):
         ...
 
     def explain(self, call: ToolCall) -> tuple[ExplainedPart, ...]:
-        """Return what each part of a command does; nothing for a call that is no command."""
+        """Return the parts of a command with their effects; none for a call that is no command."""
         ...
 
     async def recall(self, call: ToolCall, tools: Iterable[Tool]) -> None:

@@ -151,11 +151,11 @@ class InteractiveApplication(AttachingApplication, ApprovingApplication, Protoco
         ...
 
     def price_of_model(self, name: str) -> Reread | None:
-        """Return what the next request to the model *name* reads anew; None if that is nothing."""
+        """Return the tokens that the next request to the model *name* reads anew; None if none."""
         ...
 
     def price_of_effort(self, level: ThinkingLevel | None) -> Reread | None:
-        """Return what the next request with *level* reads anew; None if that is nothing."""
+        """Return the tokens that the next request with *level* reads anew; None if none."""
         ...
 
     def prompt_commands(self) -> Sequence[PromptCommand]:

@@ -86,7 +86,7 @@ async def decisions_about(
     calls: Iterable[ToolCall],
     decide: Callable[[ToolCall], Awaitable[Decision]],
 ) -> list[Decision]:
-    """Return what *decide* says about each of *calls*, one after the other, recorded at once."""
+    """Return the decision of *decide* about each of *calls*, in order, recorded at once."""
     decisions: list[Decision] = []
     for call in calls:
         decisions.append(await decide(call))

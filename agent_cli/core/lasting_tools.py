@@ -42,7 +42,7 @@ class LastingTools:
         may_change: bool,
         refused: Collection[str] = (),
     ) -> list[Tool]:
-        """Return what to add to the tools of *turn* for *tools*, and tell its model of changes.
+        """Return the tools to add to *turn* for *tools*, and tell its model of changes.
 
         Args:
             turn: The next turn.

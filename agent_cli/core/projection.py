@@ -382,7 +382,7 @@ def _with_pointer(call: ToolOutput, number: Json) -> ToolOutput:
 
 
 def _interrupted(reply: DiscardedOutput) -> Iterator[Output]:
-    """Yield what the user had read of *reply* when it was interrupted, and a note that says so."""
+    """Yield the part of *reply* that the user had read, and a note that it was interrupted."""
     note_id = reply.id
     if text := reply.text.rstrip():
         yield TextOutput(reply.id, reply.at_ms, reply.id, text_block(text))

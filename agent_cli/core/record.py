@@ -218,7 +218,7 @@ class _Projected:
         return whole if _awaits_user(outputs[: settled.settled_shown]) else settled
 
     def extended(self, prompts: Sequence[Prompt]) -> "_Projected | None":
-        """Project what follows the settled entries; None if that may change them."""
+        """Project the entries after the settled ones; None if these may change the settled ones."""
         behind = prompts[-1].output[self.settled :] if self.settled else ()
         if not behind or not all(isinstance(each, _APPENDED) for each in behind):
             return None

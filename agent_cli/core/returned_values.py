@@ -46,7 +46,7 @@ def as_result(tool_name: str, returned: object) -> ToolResult:
 
 
 def failure(call: ToolOutput, error: BaseException) -> ToolResult:
-    """Return what the model reads of a tool that raised; the log has the traceback."""
+    """Return the result for the model of a tool that raised; the log has the traceback."""
     if isinstance(error, SystemExit):
         message = f"{call.name} tried to end the program with sys.exit({error.code!r})."
         return ToolResult.error(message)

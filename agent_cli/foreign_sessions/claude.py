@@ -150,7 +150,7 @@ def _blocks(content: Json) -> Iterator[Block]:
 
 
 def _typed(text: str) -> str:
-    """Return what the user typed: a command as `/name arguments` or `!line`, without added text."""
+    """Return the typed text: a command as `/name arguments` or `!line`, without added text."""
     if text.lstrip().startswith(_IS_COMMAND) and (command := _COMMAND.search(text)):
         arguments = _ARGUMENTS.search(text)
         return f"/{command[1].lstrip('/')} {arguments[1] if arguments else ''}".strip()

@@ -46,7 +46,7 @@ def opening(line: _Line) -> tuple[str, str]:
 
 
 def _request(text: str) -> str:
-    """Return what was typed of a prompt that was sent from an editor or the app."""
+    """Return the typed text of a prompt that an editor or the app sent."""
     is_wrapped = text.lstrip().startswith(_WRAPPED)
     return text.partition(_REQUEST)[2].strip() or text if is_wrapped else text
 

@@ -22,7 +22,7 @@ from agent_cli.hooks.file_watch import CallChanges, FileChange, FileWatch, is_pl
 from agent_cli.hooks.runs import HookRuns, Ran
 
 WOKEN_MAX: Final = 20
-"""How often hooks begin or prolong a run after a prompt of the user's."""
+"""The number of times that hooks may begin or prolong a run after a prompt of the user's."""
 
 
 class LateWords:
@@ -286,7 +286,7 @@ class ServerQuestionHooks:
         self._asking.tell("Notification", kind, message=message, notification_type=kind)
 
     async def answered(self, server: str, about: Mapping[str, Json], filled: Filled) -> Filled:
-        """Return what the server gets in place of the user's answer *filled*."""
+        """Return the answer that the server gets in place of the user's answer *filled*."""
         more: dict[str, Json] = {"mcp_server_name": server, "action": filled.action, **about}
         if filled.values:
             more["content"] = dict(filled.values)

@@ -56,7 +56,7 @@ MATCHED: Final[Mapping[str, tuple[str, ...]]] = {
         *("server_error", "invalid_request", "unknown"),
     ),
 }
-"""What the matchers of other events are compared with; agents, servers and files have any name."""
+"""The values that matchers of other events match; agents, servers and files have any name."""
 
 _MODES: Final[Mapping[Mode, str]] = {
     "ask": "default",

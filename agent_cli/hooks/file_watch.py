@@ -86,7 +86,7 @@ class FileWatch:
         self._seen = {**dict(self._stamps()), **self._seen}
 
     def look(self) -> list[FileChange]:
-        """Return what changed since the last look; blocks."""
+        """Return the changes since the last look; blocks."""
         before, self._seen = self._seen, dict(self._stamps())
         known = [path for path in before if path in self._seen]
         found = [

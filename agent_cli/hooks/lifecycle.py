@@ -295,7 +295,7 @@ class Lifecycle:
             await asyncio.to_thread(self._watch.watch, answer.watch)
 
     def _unasked(self, conversation: Conversation) -> list[UserOutput]:
-        """Return what the user typed and no hook was asked about, which is not answered yet.
+        """Return the typed text without an answer that no hook was asked about yet.
 
         It may be older than the run: the program may have been killed while a hook decided.
         """
@@ -380,7 +380,7 @@ class Lifecycle:
 
 
 def _unanswered(prompts: Sequence[Prompt]) -> list[UserOutput]:
-    """Return what the user typed behind the last reply, without what is never sent."""
+    """Return the text typed after the last reply, without parts that are never sent."""
     replied = (i for i in reversed(range(len(prompts))) if has_reply(prompts[i : i + 1]))
     recent = prompts[next(replied, 0) :]
     unsent = unsent_ids(recent)

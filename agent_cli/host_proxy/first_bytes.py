@@ -1,4 +1,4 @@
-"""Read what a client of the proxy sends first: a request, and the server's name in TLS.
+"""Read the first bytes of a client of the proxy: a request, and the server's name in TLS.
 
 A request is CONNECT, or one for an http address. Anything unusual is refused: an honest client
 sends none of it, and each form that two programs read differently is a way around a rule.

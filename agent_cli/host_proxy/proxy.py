@@ -179,7 +179,7 @@ class _Tunnel:
         self._fault: BadHelloError | None = None
 
     async def begin(self, request: ProxyRequest) -> None:
-        """Read what the client sends first, and pass it on if it is for the host of *request*.
+        """Read the client's first bytes, and pass them on if they are for the host of *request*.
 
         Ports that only a rule opens carry any protocol.
 

@@ -291,7 +291,7 @@ class _CallsOfAgents:
 
 
 async def decided(approve: Approve, call: ToolCall) -> Decision:
-    """Return what *approve* decides about *call*; raises TypeError if it returns anything else."""
+    """Return the decision of *approve* about *call*; raises TypeError if it is none."""
     verdict: object = await settled(approve(call))
     match verdict:
         case Allow():

@@ -26,7 +26,7 @@ from agent_cli.mcp_client.transports import Link, quiet_sdk, watched
 from agent_cli.version import __version__
 
 _LAST_ANSWERS_S = 2.0
-"""How long a forgotten session stays open, so that all its requests learn that it is."""
+"""Seconds that a forgotten session stays open, so that all its requests learn of that."""
 _HUNG = "it answers nothing since a request that got no answer"
 _NOTE_MAX = 300
 """Limits the length of notes: a tool's name, or a schema's fault, may be a megabyte."""

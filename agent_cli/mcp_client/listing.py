@@ -173,7 +173,7 @@ async def _all(
     in_page: Callable[[Page], Sequence[Item]],
     before: tuple[Item, ...],
 ) -> tuple[Item, ...]:
-    """Return what all pages hold, or what was there *before* if the server refuses to list it."""
+    """Return the items of all pages, or those of *before* if the server refuses to list them."""
     try:
         return tuple([each async for page in _pages(fetch) for each in in_page(page)])
     except (MCPError, ValueError) as error:

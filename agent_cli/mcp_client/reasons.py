@@ -303,7 +303,7 @@ def message_in(response: httpx2.Response, body: bytes) -> str:
 
 
 def _message_of(found: Mapping[str, object]) -> str:
-    """Return what the JSON of a refusal says: that of JSON-RPC, OAuth, FastAPI and others."""
+    """Return the message in the JSON of a refusal: of JSON-RPC, OAuth, FastAPI and others."""
     if is_object(error := found.get("error")):
         return _message_of(error)
     keys = ("error_description", "message", "detail", "title", "error")

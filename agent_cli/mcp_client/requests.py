@@ -20,9 +20,9 @@ from agent_cli.mcp_client.reasons import CONNECTION_ERRORS, error_line
 _COMPLETION_LIMIT_S = 2.0
 _ROOTS_LIMIT_S = 5
 _ANSWER_LIMIT_S = 10.0
-"""How long a server may take to answer a ping after a request without an answer."""
+"""The limit in seconds on a ping after a request without an answer."""
 _BUSY_LIMIT_S = 60.0
-"""How long a server may be at work on a cancelled request: many do nothing else meanwhile."""
+"""The time in seconds for work on a cancelled request: many servers do nothing else meanwhile."""
 Reply = TypeVar("Reply")
 
 

@@ -296,7 +296,7 @@ class PluginContexts:
                 turn.tell_model(change, author=f"{_AUTHOR}{name}")
 
     def _begun_with(self, conversation: Conversation, contexts: Contexts) -> Contexts:
-        """Return what *conversation* began with; a copy began with that of its original."""
+        """Return the context that *conversation* began with; a copy began with its original's."""
         if conversation.id not in self._begun:
             replied = has_reply(conversation.prompts)
             self._begun[conversation.id] = (self._last if replied else None) or dict(contexts)

@@ -47,7 +47,7 @@ class Arrivals:
         return self
 
     async def __anext__(self) -> bytes:
-        """Return what came since the last call; wait if that is nothing.
+        """Return the bytes that came since the last call; wait if there are none.
 
         Raises:
             StopAsyncIteration: The body ended.

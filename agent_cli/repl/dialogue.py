@@ -116,7 +116,7 @@ class Questions(Protocol):
 
 
 class DialogParts(NamedTuple):
-    """What the dialogs of one front end share.
+    """The prompt, the rows and the turn that the dialogs of one front end share.
 
     Attributes:
         questions: Asks the user.

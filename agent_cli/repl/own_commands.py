@@ -235,7 +235,7 @@ def _refused(reason: object) -> UsageError:
 
 
 async def _exit_code(link: KeeperLink, reading: int, output: _Output, cancel: CancelToken) -> int:
-    """Copy what can be read to *output* until the command ends; a cancel ends all its processes."""
+    """Copy the output to *output* until the command ends; a cancel ends all its processes."""
     reader = asyncio.StreamReader()
     protocol = asyncio.StreamReaderProtocol(reader)
     pipe = os.fdopen(reading, "rb", buffering=0)

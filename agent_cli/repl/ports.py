@@ -87,7 +87,7 @@ class FileChanges(FileChangesPort, Protocol):
         ...
 
     def planned_undo(self, *, but_own: bool = False) -> PlannedUndo:
-        """Return what `take_back` would do; in part, if there are files that would be kept.
+        """Return the undo that `take_back` would do; a part, if files would be kept.
 
         Raises:
             AgentCliError: It would refuse; the message says why.
@@ -240,7 +240,7 @@ class AgentsPort(Protocol):
         ...
 
     def work(self, number: int) -> AgentWork:
-        """Return what an agent has done so far."""
+        """Return the task of an agent and its work so far."""
         ...
 
     def stop(self, number: int) -> AgentInfo:

@@ -66,7 +66,7 @@ _CALL: Final = "tool_use"
 
 
 UNREADABLE: Final = (LookupError, TypeError, ValueError, AttributeError, OverflowError)
-"""What reading a record may raise that another program wrote, in whatever form."""
+"""The errors of reading a record that another program wrote, in any form."""
 
 
 @dataclass(frozen=True, slots=True)

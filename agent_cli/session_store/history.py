@@ -182,7 +182,7 @@ class History:
 
 
 def _misfit(record: JsonObject) -> str:
-    """Return what is wrong with a whole *record* that cannot be applied."""
+    """Return the fault of a whole *record* that cannot be applied."""
     if not isinstance(kind := record.get("kind"), str):
         return "is a record without a kind"
     shown = one_line(clean(kind), _KIND_CHARS_MAX)
@@ -203,7 +203,7 @@ def _require_kept(outputs: Iterable[Output], prompts: Sequence[Prompt]) -> None:
 
 
 def _identity(output: Output) -> tuple[str, str, str]:
-    """Return what stays when a record replaces an entry."""
+    """Return the fields that stay when a record replaces an entry."""
     reply_id = output.reply_id if isinstance(output, BlockOutput | ReplyOutput) else ""
     return output.id, output.kind, reply_id
 

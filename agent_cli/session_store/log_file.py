@@ -61,7 +61,7 @@ class LogLine:
         return f"line {self.number} {self.problem}"
 
     def remedy(self, session_id: str) -> str:
-        """Return what to do about this damaged line of a session."""
+        """Return the remedy for this damaged line of a session."""
         if self.number <= _BEFORE_PROMPTS:
             return (
                 "nothing is before it to go on from: copy what you need out of the file, then"

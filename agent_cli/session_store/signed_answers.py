@@ -119,7 +119,7 @@ class AnswerKey:
         return f"{_encoded(signed)}.{_encoded(_mac(self._made(), signed))}"
 
     def read(self, token: str, *, now_s: float | None = None) -> SignedAnswer:
-        """Return what *token* says.
+        """Return the content of *token*.
 
         Raises:
             UsageError: This machine did not sign it, or it is not valid now.
@@ -313,7 +313,7 @@ class AnswerBox:
         return Posted(claimed, self._folder / Path(result or _RESULT).name), token
 
     def close(self, claimed: Posted, refusal: str = "") -> None:
-        """Say what became of a claimed token."""
+        """Report the outcome of a claimed token."""
         with suppress(OSError):  # it only informs; the decision counts
             write_private(claimed.result, refusal.encode())
             claimed.file.unlink()

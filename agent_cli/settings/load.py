@@ -53,7 +53,7 @@ def load_settings(
     extra_file: Path | None = None,
     overrides: Sequence[Override] = (),
 ) -> Loaded:
-    """Read what was imported, the user's files, the project's, *extra_file*, variables, options.
+    """Read imported settings, the user's files, the project's, *extra_file*, variables, options.
 
     The project's files count if *trusted*; if *guarded*, their guards alone.
 

@@ -199,7 +199,7 @@ async def _outputs(
     bytes_max: int,
     beside: Callable[[], Coroutine[None, None, None]] = _nothing,
 ) -> tuple[str, str]:
-    """Return what both *streams* bring, and do *beside* meanwhile."""
+    """Return the content of both *streams*, and do *beside* meanwhile."""
     read: list[asyncio.Task[str]] = []
     try:
         async with asyncio.TaskGroup() as tasks:

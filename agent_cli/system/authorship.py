@@ -217,7 +217,7 @@ class _Judge:
         return None
 
     def _entries(self) -> "Iterator[os.DirEntry[str]]":
-        """Yield what lies in the roots, without the folders in them that are not a stranger's."""
+        """Yield the entries in the roots, without folders in them that are not a stranger's."""
         ours = {str(folder) for folder in (*self._session.own, *self._session.installation)}
         home = str(self._session.home)
         waiting = [str(root) for root in self._session.roots if str(root) not in ours]

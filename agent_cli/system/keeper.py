@@ -361,7 +361,7 @@ def child_signals() -> int:
 
 
 def drain(descriptor: int) -> bytes:
-    """Return what is there to read, without waiting."""
+    """Return the bytes that can be read without waiting."""
     try:
         return os.read(descriptor, _LEFT_BYTES_MAX)
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""Kill what a command left when both processes that watched it were killed.
+"""Kill the processes a command left when both processes that watched it were killed.
 
 A supervisor ends all that its command has started. If both of its processes get SIGKILL together,
 the kernel ends the command, but nothing tells the command's children. So the environment of a
@@ -113,7 +113,7 @@ def _is_owned(mark: str) -> bool:
 
 
 def _owner(pid: int) -> str:
-    """Return what names a process for as long as this machine runs, also seen from a container."""
+    """Return a name of a process, unique until this machine restarts, containers included."""
     return f"{_namespace()}:{pid}:{_stat(pid)[19] if _stat(pid) else ''}"
 
 

@@ -73,7 +73,7 @@ def _is_as_installed(program: Path) -> bool:
 
 
 def _fingerprint(program: Path) -> _Fingerprint:
-    """Return what changes if the file, a link to it, or a folder above it is replaced."""
+    """Return a stamp that changes if the file, a link to it, or a folder above it is replaced."""
     found: list[int] = []
     for path, follow in ((program, False), (program, True), (program.parent, True)):
         try:

@@ -93,7 +93,7 @@ def _empty(top: int) -> None:
 
 
 def _unlinked(folder: int) -> list[str]:
-    """Delete what is no folder in the open *folder*; return the names of the folders."""
+    """Delete all but folders in the open *folder*; return the names of the folders."""
     with os.scandir(folder) as entries:
         found = list(entries)
     for entry in found:

@@ -120,7 +120,7 @@ def _path_and_addresses(folder: Path) -> tuple[Path, frozenset[str]]:
 
 
 def _address(url: str, top: Path) -> str:
-    """Return what the spellings of an address in the repository at *top* have in common."""
+    """Return one spelling for all spellings of an address in the repository at *top*."""
     scheme, mark, rest = url.partition("://")
     if not mark and (":" not in url or "/" in url.partition(":")[0]):
         scheme, rest = "file", url

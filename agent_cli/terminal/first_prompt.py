@@ -81,7 +81,7 @@ class FirstPrompt:
         return os.isatty(0) and _is_typed(_PASTE_GAP_S)
 
     def kept_keys(self) -> str:
-        """Return what was kept, as keys: a paste is not sent by itself."""
+        """Return the kept input as keys: a paste is not sent by itself."""
         return self._keys + (_PASTE.format(self._lines.rstrip("\n")) if self._lines else "")
 
     def kept_lines(self) -> Sequence[str]:

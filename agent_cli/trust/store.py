@@ -59,7 +59,7 @@ def acting_files(workspace: Path) -> tuple[Path, ...]:
 
 
 def special_files(workspace: Path) -> tuple[Path, ...]:
-    """Return what stands in the place of a file that would act, but is no file.
+    """Return pipes, devices and the like that stand in place of acting files.
 
     Not a `.env`: it is mostly the project's own, and password managers make it a named pipe.
     """
@@ -232,7 +232,7 @@ class TrustStore:
         self._write(self._read() | {f"{_DECLINED}{_name(workspace)}": _declined(shown)})
 
     def standing(self, workspace: Path, *, copy_of: Path | None = None) -> Standing:
-        """Return what the user's trust covers now.
+        """Return the extent of the user's trust now.
 
         A git worktree stands as its repository's main one does, and so does a directory that is
         known to be a copy of another one. Trust in a folder above it, in the same repository,

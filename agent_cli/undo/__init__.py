@@ -1,4 +1,4 @@
-"""Undo what commands did to files: the kernel stops each change until the file is kept.
+"""Undo the changes that commands made to files: the kernel stops each until the file is kept.
 
 The first half runs in a command's keeper and imports little; see `system/launcher`:
 

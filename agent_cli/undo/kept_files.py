@@ -170,7 +170,7 @@ def copy_to(kept: StrPath, name: str, folder: int) -> None:
 
 
 def fill(kept: StrPath, target: int) -> None:
-    """Write what *kept* holds into the open file *target*, and close that."""
+    """Write the content of *kept* into the open file *target*, and close that."""
     try:
         source = os.open(kept, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:

@@ -103,7 +103,7 @@ class Locations:
     def seen_at(
         self, call: StoppedCall, folder: int | None, path: int | None, *, follows: bool = False
     ) -> os.stat_result:
-        """Return what the command sees at a path, wherever it is, or has open.
+        """Return the file that the command sees at a path, or has open.
 
         Raises:
             OSError: Nothing, so the call will fail.

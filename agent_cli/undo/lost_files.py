@@ -151,7 +151,7 @@ class OutsideNames:
         return inode_of(found) in self._files
 
     def take(self, found: os.stat_result) -> list[OutsideName]:
-        """Return what is known of a file, and forget it: it is about to be changed."""
+        """Return the known facts of a file that is about to change, and forget them."""
         return self._files.pop(inode_of(found), [])
 
 

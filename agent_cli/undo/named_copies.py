@@ -215,7 +215,7 @@ class NamedCopies(ChangeLog):
 
 
 class _Stamp(NamedTuple):
-    """What differs once a file was changed."""
+    """The facts of a file that differ after a change."""
 
     is_folder: bool
     inode: int

@@ -1,4 +1,4 @@
-"""Record what each stopped call is about to change, and keep the files that it would lose.
+"""Record the change that each stopped call is about to make, and keep the files it would lose.
 
 The order of records is that of the calls. A file that the command itself made is recorded once,
 whatever happens to it later. Imports little: see `system/launcher`.
@@ -39,7 +39,7 @@ class ChangeRecorder(LostFiles):
         self._moves = Moves()
 
     def before(self, call: StoppedCall, kind: Call) -> None:
-        """Record what *call* is about to change.
+        """Record the change that *call* is about to make.
 
         Raises:
             OSError: The call will fail, or what it changes cannot be recorded.

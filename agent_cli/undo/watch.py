@@ -218,7 +218,7 @@ class CommandWatch:
         )
 
     def _keep_named(self, copies: NamedCopies) -> None:
-        """Keep what the command names, before it starts; whatever fails, it starts."""
+        """Keep the files that the command names; it starts afterwards, even if that fails."""
         try:
             copies.keep(self._header())
         except OSError as error:

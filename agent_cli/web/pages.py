@@ -191,7 +191,7 @@ class PageRequests:
         return addresses
 
     async def _answer(self, address: PageAddress) -> Response | PageAddress:
-        """Return what *address* answers, or where it redirects to.
+        """Return the answer of *address*, or the address that it redirects to.
 
         Raises:
             ToolError: It cannot be asked, or does not answer with a page.
@@ -253,7 +253,7 @@ _MARKDOWN_BYTES_MAX: Final = 4 * BYTES_MAX
 
 
 async def text_of_page(response: Response) -> str:
-    """Return what *response* says.
+    """Return the content of *response*.
 
     Raises:
         ToolError: It is no text, is damaged, or takes too long to read.

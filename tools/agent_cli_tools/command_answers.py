@@ -211,7 +211,7 @@ def finished(output: OutputBuffer, ended: Ended) -> ToolResult:
 
 
 def stopped(output: OutputBuffer, duration_s: float) -> str:
-    """Return what a command had done when the user stopped it: its last output, in full if short.
+    """Return the last output of a command that the user stopped, in full if short.
 
     It is short enough for a reason of the core, which would cut its middle.
     """

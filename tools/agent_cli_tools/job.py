@@ -46,7 +46,7 @@ class JobWork(Protocol):
         ...
 
     async def finish(self) -> None:
-        """Free what it needed; it has ended."""
+        """Free the resources of the job, which has ended."""
         ...
 
     async def stop(self) -> None:

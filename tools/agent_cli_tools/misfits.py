@@ -15,7 +15,7 @@ _SHOWN_MAX = 3
 
 
 def slips(before: str, after: str, edits: Sequence[Edit]) -> list[str]:
-    """Return what the model should check in *after*, which *edits* made of *before*."""
+    """Return the doubts about *after*, which *edits* made of *before*, for the model to check."""
     before, after = flatten(before), flatten(after)
     found: list[str] = []
     for number, requested in enumerate(edits, 1):

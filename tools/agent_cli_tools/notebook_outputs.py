@@ -56,7 +56,7 @@ class ShownOutputs:
             yield self._shown(data)
 
     def _shown(self, data: dict[str, Json]) -> str:
-        """Return what stands for *data*, one output in several media types."""
+        """Return the representation of *data*, one output in several media types."""
         texts = {kind: text for kind, value in data.items() if (text := text_in(value)) is not None}
         text = next((texts[kind] for kind in _TEXT_TYPES if kind in texts), "")
         kind = next((kind for kind in _IMAGE_TYPES if kind in texts), "")

@@ -120,7 +120,7 @@ def notebook_in(path: Path, raw: bytes) -> Notebook | None:
 
 
 def shown_content(path: Path, raw: bytes) -> bytes:
-    """Return what `read` shows and numbers of *raw*, the content of *path*."""
+    """Return the lines that `read` shows and numbers of *raw*, the content of *path*."""
     book = notebook_in(path, raw)
     return book.text.encode() if book else text_bytes(raw)
 
@@ -210,7 +210,7 @@ def _written(text: str, span: _Value, source: str) -> str:
 
 
 def _layout(text: str, span: _Value, there: Sequence[_Value]) -> tuple[str, str, str]:
-    """Return what stands before, between and behind the strings of a source."""
+    """Return the text before, between and behind the strings of a source."""
     if there:
         opening = text[span.start + 1 : there[0].start]
         between = text[there[0].end : there[1].start] if len(there) > 1 else f",{opening or ' '}"

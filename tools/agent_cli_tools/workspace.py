@@ -224,7 +224,7 @@ class Workspace:
         return "changed since you read it" + (f" ({author})" if author else "")
 
     def close(self) -> None:
-        """Close what the workspaces of the session share."""
+        """Close the resources that the workspaces of the session share."""
         self.shared.close()
 
     def __enter__(self) -> Self:

@@ -128,7 +128,7 @@ class AgentList:
         return [each.info() for each in self._listed]
 
     def work(self, number: int) -> AgentWork:
-        """Return what an agent has done so far; raises `UsageError` if there is no such agent."""
+        """Return the work of an agent so far; raises `UsageError` if there is no such agent."""
         listed = self._named(number)
         info, task = listed.info(), listed.assignment.task
         if listed.agent is None:

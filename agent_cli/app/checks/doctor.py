@@ -84,7 +84,7 @@ async def examine(startup: StartupContext) -> int:
 
 
 def _undo(startup: StartupContext, sandbox: Report) -> Check:
-    """Return what of a command's changes `/undo` can take back."""
+    """Return which changes of a command `/undo` can take back."""
     commands = startup.loaded.settings.undo.commands
     if commands == "off":
         return Check("undo", None, 'tools only: undo.commands is "off"')

@@ -108,7 +108,7 @@ def listed(hooks: "Sequence[Hook]") -> list[str]:
 
 
 def waits_for(hook: "Hook") -> str:
-    """Return what is waited for, and how long at most."""
+    """Return a sentence about the wait for *hook*, with its limit."""
     where = f", {_file_of(hook.origin)}" if hook.origin else ""
     return f"waiting for the {hook.event} hook {hook.shown} (at most {hook.limit_s:g} s{where})"
 

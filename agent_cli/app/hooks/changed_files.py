@@ -120,7 +120,7 @@ class EndedLogs:
 
 
 def changes_of(log: CommandLog) -> Iterator[FileChange]:
-    """Yield what a command changed, file by file, also in folders that it moved."""
+    """Yield the files that a command changed, also in folders that it moved."""
     found = origins((), [log])
     for path, origin in found.items():
         if "/.git/" in path:

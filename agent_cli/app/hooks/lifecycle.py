@@ -206,7 +206,7 @@ class SessionHooks:
         )
 
     def changes_for(self, workspace: Workspace) -> "HookChangesTeller | None":
-        """Return what tells the agent in *workspace* of hooks' changes; None without any hooks."""
+        """Return a contributor that reports hooks' changes in *workspace*; None without hooks."""
         return self._confinement.changes.teller(workspace) if self._confinement else None
 
     def around_compaction(

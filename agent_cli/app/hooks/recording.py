@@ -1,4 +1,4 @@
-"""Record what a hook changes, as what a command of the model changes: for `/undo`.
+"""Record the changes of a hook as those of the model's commands are recorded: for `/undo`.
 
 Its keeper asks before it deletes or overwrites much, and its time limit stands still meanwhile.
 """

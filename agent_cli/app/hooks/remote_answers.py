@@ -182,7 +182,7 @@ class RemoteQuestions:
     async def first(
         self, dialog: Callable[[], Awaitable[T]], asker: str, text: str, labels: Sequence[str]
     ) -> T | Picked:
-        """Return what *dialog* does, or what was picked of *labels* from elsewhere before that.
+        """Return the answer of *dialog*, or that of *labels* which is picked elsewhere first.
 
         Args:
             dialog: Asks at the terminal; it is cancelled by an answer from elsewhere.

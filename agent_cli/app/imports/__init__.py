@@ -113,7 +113,7 @@ class Findings:
         self.translated("setting", name, f"{key} = {json.dumps(value, ensure_ascii=False)}", path)
 
     def read(self, kind: str, name: str, path: Path, parse: Callable[[str], _T]) -> _T | None:
-        """Return what *parse* makes of the text of *path*; None if it cannot be read."""
+        """Return the text of *path*, parsed by *parse*; None if it cannot be read."""
         try:
             return parse(config_text(path))
         except (OSError, ValueError, SyntaxError, RecursionError, MemoryError) as error:

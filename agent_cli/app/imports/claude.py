@@ -117,7 +117,7 @@ def read_instructions(findings: Findings, files: list[Path], workspace: Path) ->
 
 
 def _lost_parts(findings: Findings, kind: str, files: Mapping[str, Path], folder: Path) -> None:
-    """Note what the files of used skills or commands ask for and do not get, by part."""
+    """Note the requests of used skills or commands that nothing meets, by part."""
     wanting: dict[str, list[str]] = {part: [] for part in _LOST}
     for name, path in files.items():
         with path.open(encoding="utf-8-sig", errors="replace") as stream:
@@ -198,7 +198,7 @@ def _project(findings: Findings, startup: StartupContext) -> None:
 
 
 def _project_folder(findings: Findings, startup: StartupContext, around: Path) -> None:
-    """Note what counts of the workspace or of a folder above it."""
+    """Note the parts of the workspace, or of a folder above it, that count."""
     for name, read in _FOLDERS.items():
         folder = around / ".claude" / name
         if startup.trusted:

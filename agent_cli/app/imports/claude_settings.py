@@ -107,7 +107,7 @@ def _setting(findings: Findings, path: Path, key: str, value: object) -> None:
 
 
 def read_state(findings: Findings, path: Path, workspace: Path) -> None:
-    """Note what `~/.claude.json` holds beside servers: settings, and answers for the workspace."""
+    """Note the settings, and the answers for the workspace, in `~/.claude.json`."""
     document = findings.read("state", path.name, path, json.loads)
     state = document if is_object(document) else {}
     for key in _SETTINGS_IN_STATE:

@@ -116,7 +116,7 @@ class CommandHosts:
         return known
 
     def _known(self, host: str, port: int) -> str | None:
-        """Return what rules and earlier answers say; None if a person is to be asked."""
+        """Return the verdict of rules and earlier answers; None if a person is to be asked."""
         found = self._access.permissions().about_host(host, port)
         kind, rule = found or (None, None)
         if kind == "deny":

@@ -50,13 +50,13 @@ def named_files(
     bytes_max: int,
     is_kept_back: Callable[[PurePath], bool] = lambda _path: False,
 ) -> NamedFiles | None:
-    """Return what is to be kept before *command*; None if it loses nothing that it names. Blocks.
+    """Return the files to keep before *command*; None if it loses none that it names. Blocks.
 
     Args:
         command: A script for bash.
         reach: The workspace.
         why: Why its calls cannot be stopped.
-        bytes_max: What is copied in all.
+        bytes_max: The limit of all copies together.
         is_kept_back: Returns whether a file is a secret, which is not kept.
     """
     seen = [each for each in possible_commands(command) if each and not _only_shows(each)]

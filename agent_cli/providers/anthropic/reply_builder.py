@@ -193,7 +193,7 @@ class ReplyBuilder:
         return sum((each.usage for each in self._beside()), self._usage_of(model))
 
     def _beside(self) -> tuple[ModelUsage, ...]:
-        """Return what the server's other calls for the reply used, for each model."""
+        """Return the usage of the server's other calls for the reply, for each model."""
         last, used = self._last(), dict[str, Usage]()
         for each in self._iterations() if last else ():
             if each is not last:

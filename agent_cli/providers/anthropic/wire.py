@@ -127,7 +127,7 @@ def counted(sent: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def _options(request: ModelRequest, *, compat: bool) -> dict[str, Json]:
-    """Return what is no part of the prompt."""
+    """Return the parameters that are no part of the prompt."""
     options: dict[str, Json] = {}
     if not compat and request.session_id is not None:
         options["metadata"] = {"user_id": request.session_id}

@@ -44,7 +44,7 @@ _MARKS: Final = (EFFORT_MARK, _NOTICE_MARK)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageForm:
-    """What the form of the messages depends on, beside them."""
+    """The facts, beside the messages, that their form depends on."""
 
     model: Model
     betas: frozenset[Beta]

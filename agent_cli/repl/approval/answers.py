@@ -88,7 +88,7 @@ def objection_to(line: str) -> str:
 
 
 def rule_in_words(rule: str) -> str:
-    """Return what the *rule* lets run, for an answer: its exact text, unless words say the same."""
+    """Return the calls that *rule* allows, in words or else as its exact text, for an answer."""
     if rule in _IN_WORDS:
         return _IN_WORDS[rule]
     if _COMMANDS.fullmatch(rule):
@@ -118,7 +118,7 @@ def _remembering(
 
 
 def _listed(rules: Sequence[str]) -> str:
-    """Return what *rules* let run, for an answer; commands are named together."""
+    """Return the calls that *rules* allow, for an answer; commands are named together."""
     commands = [rule for rule in rules if _COMMANDS.fullmatch(rule)]
     others = [rule_in_words(rule) for rule in rules if rule not in commands]
     return _joined([*([_commands(commands)] if commands else []), *others], "and")

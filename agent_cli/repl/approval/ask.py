@@ -171,7 +171,7 @@ class Approvals:
                 self._parts.turn.release()
 
     async def _unless_answered(self, calls: _Calls, dialog: Callable[[], Awaitable[T]]) -> T:
-        """Return what *dialog* does at this terminal.
+        """Return the result of *dialog* at this terminal.
 
         Raises:
             _AnsweredElsewhere: One of *calls* was answered from elsewhere first.
@@ -331,7 +331,7 @@ class Approvals:
         )
 
     def _news(self, calls: _Calls) -> str:
-        """Return what a mode, chosen while the question waits or is open, changes about it.
+        """Return the change that a mode chosen since the question began makes to it.
 
         It does not answer by itself: the way to plan mode leads through auto-edit.
         """
@@ -350,7 +350,7 @@ class Approvals:
                 yield from rows_of_parts(parts, title)
 
     def _shown(self, call: ToolCall, file: ProposedFile | None) -> ShownCall:
-        """Return what to show about *call*."""
+        """Return the rows to show about *call*."""
         described = titled(call, self._tools, file)
         says_nothing = described.is_change and call.reason == _CHANGES_FILES
         reason = "" if says_nothing else reveal(call.reason)

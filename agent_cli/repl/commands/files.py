@@ -57,7 +57,7 @@ def _author(context: Context, run_id: str) -> str:
 
 
 async def take_back(context: Context, *, but_own: bool = False, is_announced: bool = False) -> bool:
-    """Say what is undone, undo the file changes of the last run, and report them.
+    """Announce the undo, undo the file changes of the last run, and report them.
 
     Where files changed since, the user is asked whether the others are to be taken back; without a
     user to ask, nothing is.
@@ -127,7 +127,7 @@ def _lines(context: Context, taken: TakenBack, author: str) -> Iterator[str]:
 
 
 def _planned(planned: PlannedUndo) -> str:
-    """Return what an undo is about to do: `rm -rf data` and 2 edits: 14 files, 3.2 MB."""
+    """Return a planned undo in words: `rm -rf data` and 2 edits: 14 files, 3.2 MB."""
     commands = planned.commands
     names = [f"`{one_line(command, _PLANNED_CHARS_MAX)}`" for command in commands[-_COMMANDS_MAX:]]
     if len(commands) > _COMMANDS_MAX:

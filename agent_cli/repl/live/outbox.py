@@ -163,7 +163,7 @@ class Outbox:
 
 
 class UnsentRecord:
-    """Keeps what is queued in the record of the conversation, for after a kill."""
+    """Records the queued messages in the conversation, so that a kill loses none."""
 
     def __init__(self, agent: Agent, recalled: Callable[[str], str]) -> None:
         """Keep nothing yet; *recalled* returns a text without marks of this session's input."""

@@ -174,7 +174,7 @@ class Results:
         return [*rows[:count]] if count else [cut(rows[0], rows_max * self._columns())]
 
     def _prose(self, text: str) -> list[str]:
-        """Return what an agent wrote, wrapped between words."""
+        """Return the text of an agent, wrapped between words."""
         width = max(self._columns() - len(MARGIN), 1)
         rows = sentence_rows(text.rstrip("\n"), width, self._paint.begin("dim"))
         return [f"{MARGIN}{row}".rstrip() for row in rows] if text.strip() else []

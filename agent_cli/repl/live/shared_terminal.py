@@ -118,7 +118,7 @@ class LiveApplication(Application[None]):
     output: FrameOutput
     on_resize: Callable[[], None] | None = None
     answers_in_s: Callable[[], float] = float
-    """How long the terminal may still answer, in seconds: no other program may get that."""
+    """The time in seconds for late answers of the terminal, which no other program may get."""
     _drawn_size: Size | None = None
     _settling = False
     _drawing = ""  # draws the whole region as it is on the screen; "" if it may have changed

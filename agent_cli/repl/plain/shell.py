@@ -147,7 +147,7 @@ class Shell:
 
     @contextmanager
     def _asking(self) -> Generator[None]:
-        """Hold what the run prints, or it would stand between a question and its answer."""
+        """Hold the output of the run back: it would stand between a question and its answer."""
         with self._interrupts.asking():
             self._held = []
             try:

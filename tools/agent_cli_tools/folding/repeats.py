@@ -1,4 +1,4 @@
-"""Say what stands again and again once, and tell lines about trouble, which always stay; pure."""
+"""Show repeated lines once, and recognise lines about trouble, which always stay; pure."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -97,7 +97,7 @@ class _Screen:
             self.column = 0
 
     def _erase_in_line(self, part: int) -> None:
-        """Erase what stands from the cursor on, or before it (1), or both (2)."""
+        """Erase the text from the cursor on, or before it (1), or both (2)."""
         if self.row < len(self._rows):
             line = self._rows[self.row]
             before = line[: self.column] if part == 0 else ""

@@ -1,4 +1,4 @@
-"""Undo what models add to a quotation or do to it as a whole, in both old and new.
+"""Undo additions and changes that models make to a whole quotation, in both old and new.
 
 Each reading is accepted only if the rest has exactly one place in the file.
 """

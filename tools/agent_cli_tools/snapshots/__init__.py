@@ -205,7 +205,7 @@ class Snapshots:
         return replace(order, folder=folder) if order and folder else None
 
     def planned_undo(self, *, but_own: bool = False) -> PlannedUndo:
-        """Return what `take_back` would do, or raise its refusal; blocks."""
+        """Return the undo that `take_back` would do, or raise its refusal; blocks."""
         from agent_cli_tools.snapshots.taking_back import planned_undo  # with /undo
 
         with self._lock:
@@ -356,7 +356,7 @@ class Snapshots:
             self._add(Change(path, before.digest, now.digest, before.mode, at_ns=at_ns))
 
     def _begin(self, watch: Watch, command: str) -> "Watched | None":
-        """Keep what all known files hold before a command; return how to record it."""
+        """Keep all known files before a command, and begin to watch it."""
         with faults_logged("contents not kept", command, self._warned_of_commands):
             with self._lock:
                 paths = tuple((journal := self._current.open()).paths)

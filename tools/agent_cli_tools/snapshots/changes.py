@@ -63,7 +63,7 @@ class RunChanges:
 def divided(
     run: RunChanges, left: frozenset[str], *, rest_id: str = ""
 ) -> tuple[RunChanges, RunChanges]:
-    """Return what an undo of a run takes back, and the rest: what it did to the paths *left*."""
+    """Return the changes that an undo of a run takes back, and its changes to the paths *left*."""
     made = [folder for change in run.changes for folder in change.made]
     part = replace(
         run,

@@ -102,7 +102,7 @@ def _has_moved_folder(record: ChangeRecord, log: CommandLog) -> bool:
 
 
 def _move_expected(expected: dict[str, _Expected], move: ChangeRecord) -> None:
-    """Expect what was left in a folder where the folder is after *move*."""
+    """Expect the content of a folder at its path after *move*."""
     for path in [each for each in expected if each.startswith(f"{move.path}/")]:
         if expected[path][0] < move.at_ns:
             left = expected.pop(path)
@@ -215,7 +215,7 @@ def changed_files(log: CommandLog) -> list[Path]:
 def _note(
     found: dict[str, OriginalFile], record: ChangeRecord, folder: Path, places: dict[str, str]
 ) -> None:
-    """Note what a record tells about the files as they were.
+    """Note the facts of a record about the files as they were.
 
     *places* are the present names of those that were moved, each with the name before.
     """
@@ -250,7 +250,7 @@ def _note(
 def _note_content(
     found: dict[str, OriginalFile], path: str, origin: OriginalFile, places: dict[str, str]
 ) -> None:
-    """Note what a file held, also if so far it was only moved, or got another mode or owner."""
+    """Note the content of a file, also if it was only moved, or got another mode or owner."""
     if first := places.pop(path, ""):
         found[first] = replace(found[first], before=origin.before)
     known = found.setdefault(path, origin)

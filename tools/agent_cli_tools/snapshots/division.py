@@ -96,7 +96,7 @@ def divide(journal: Journal, run: RunChanges) -> Division:
 def part_of(
     run: RunChanges, logs: Sequence[CommandLog], left: frozenset[str]
 ) -> tuple[RunChanges, Sequence[CommandLog]]:
-    """Return what an undo takes back of a run if it leaves the paths *left*."""
+    """Return the changes of a run that an undo takes back if it leaves the paths *left*."""
     if not left:
         return run, logs
     part, _rest = divided(run, left)
@@ -112,7 +112,7 @@ def replaced_in(journal: Journal, run_id: str) -> dict[str, str]:
 def kept_files(
     edits: Sequence[ChangeSpan], logs: Sequence[CommandLog], left: frozenset[str]
 ) -> dict[Path, str]:
-    """Return what became of each file that the run changed and that is in *left*."""
+    """Return the later fate of each file that the run changed and that is in *left*."""
     if not left:
         return {}
     found = origins(edits, logs)

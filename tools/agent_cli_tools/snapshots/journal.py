@@ -300,7 +300,7 @@ class Journal:
         run.is_reported |= line.told
 
     def _divide(self, run: RunChanges, left: frozenset[str]) -> RunChanges:
-        """Make what an undo left of a run a run of its own, next to it; return the other part."""
+        """Make the rest that an undo left of a run a run of its own; return the other part."""
         ids = (part_of_run(whole_run(run.id), number) for number in count(1))
         rest_id = next(id for id in ids if id not in self._runs)
         part, rest = divided(run, left, rest_id=rest_id)

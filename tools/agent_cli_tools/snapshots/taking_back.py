@@ -63,7 +63,7 @@ def take_back(
 
 
 def planned_undo(journal: Journal, store: Path, *, but_own: bool = False) -> PlannedUndo:
-    """Return what `take_back` would do; in part, if there are files that would be kept.
+    """Return the undo that `take_back` would do; a part, if files would be kept.
 
     Raises:
         AgentCliError: It would refuse.
@@ -186,7 +186,7 @@ def _planned_left(journal: Journal) -> frozenset[str]:
 
 
 def _planned_part(journal: Journal, run: RunChanges) -> tuple[RunChanges, Sequence[CommandLog]]:
-    """Return what the undo with a plan takes back of its run."""
+    """Return the changes of its run that the undo with a plan takes back."""
     return part_of(run, journal.logs_of(run), _planned_left(journal))
 
 
