@@ -84,7 +84,8 @@ class SessionOptions:
         append_system_prompt: Added behind the system prompt.
         max_tokens: The limit of one reply.
         max_rounds: The limit of model calls for one prompt; 0 sets none.
-        max_cost_usd: The limit of cost of one prompt and all done for it; it is never exceeded.
+        max_cost_usd: The limit of cost of one prompt and all done for it, never exceeded; 0 sets
+            none.
         permission_mode: "ask" by default; a question that nobody answers is a denial.
         allow, ask, deny: Permission rules ("read", "bash(npm test *)"), added to the user's.
         sandbox: Whether commands run in the sandbox: "auto", "required" or "off".
