@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import is_
+from typing import Generic, TypeVar
 
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import INVALID_JSON
@@ -18,22 +19,24 @@ def encoded(body: Mapping[str, Json]) -> bytes:
     return _encoded(dict(body))
 
 
+T = TypeVar("T")
+
 _CONVERSATIONS_MAX = 4
 _KEPT_BYTES_MAX = 8_000_000
 
 
-class Pieces:
+class Pieces(Generic[T]):
     """Keeps what was made of each message, so that the next request makes only what follows.
 
     For the last conversations, by the objects: nobody changes a message in place. Threads may share
     it.
     """
 
-    def __init__(self, make: Callable[[Json], bytes]) -> None:
+    def __init__(self, make: Callable[[T], bytes]) -> None:
         self._make = make
         self._kept: tuple[_Sent, ...] = ()
 
-    def of(self, messages: Sequence[Json]) -> list[bytes]:
+    def of(self, messages: Sequence[T]) -> list[bytes]:
         """Return what is made of each of *messages*."""
         kept = self._kept
         found = [(each.beginning(messages), each) for each in kept]
@@ -50,10 +53,10 @@ class Pieces:
 class _Sent:
     """The messages of a request, and what was made of each."""
 
-    messages: Sequence[Json]
+    messages: Sequence[object]
     pieces: Sequence[bytes]
 
-    def beginning(self, messages: Sequence[Json]) -> Sequence[bytes]:
+    def beginning(self, messages: Sequence[object]) -> Sequence[bytes]:
         """Return the pieces of the first of *messages*, as far as they are the same objects."""
         same = [*map(is_, self.messages, messages), False].index(False)
         return self.pieces[:same]
@@ -63,7 +66,7 @@ class EncodedBodies:
     """Encodes requests as `encoded` does, and keeps the JSON of their messages."""
 
     def __init__(self) -> None:
-        self._pieces = Pieces(_encoded)
+        self._pieces = Pieces[Json](_encoded)
 
     def of(self, body: Mapping[str, Json]) -> bytes:
         """Return *body* as the body of a request."""

@@ -6,6 +6,7 @@ And the model of an earlier session that goes on.
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, Protocol, get_args
 
 from agent_cli.app import parts
@@ -41,6 +42,7 @@ from agent_cli.system.redaction import Redactor
 
 if TYPE_CHECKING:
     from agent_cli.contracts.listings import ConfirmSwitch, SwitchSource
+    from agent_cli.providers.encoding import Pieces
     from agent_cli.providers.openai_chat import ChatConnection
 
 
@@ -176,13 +178,14 @@ def unsent_images(startup: StartupContext) -> Callable[[Sequence[Message], str],
     """Return a function that counts for each message the images and PDFs that a request omits."""
     provider = startup.loaded.settings.provider
 
+    @cache
+    def media() -> "Pieces[Message]":
+        from agent_cli.providers.encoding import Pieces  # with the first request
+
+        return Pieces(_media_in)
+
     def unsent(messages: Sequence[Message], model_id: str) -> Sequence[int]:
-        if not provider.speaks_messages or not any(
-            block["type"] in ("image", "document")
-            for each in messages
-            if not isinstance(each, CustomMessage)
-            for block in each.content
-        ):
+        if not (provider.speaks_messages and any(media().of(messages))):
             return (0,) * len(messages)
         from agent_cli.providers.anthropic.sent_images import unsent_images  # with images
 
@@ -191,6 +194,13 @@ def unsent_images(startup: StartupContext) -> Callable[[Sequence[Message], str],
         return unsent_images(contents, compat=provider.compat, context_window=window)
 
     return unsent
+
+
+def _media_in(message: Message) -> bytes:
+    """Return what is not empty if *message* holds an image or a document."""
+    if isinstance(message, CustomMessage):
+        return b""
+    return b"".join(b"+" for each in message.content if each["type"] in ("image", "document"))
 
 
 def _provider(

@@ -36,16 +36,6 @@ def accepted(
     return tuple(_mended(message, compat=compat) for message in whole)
 
 
-def has_fallback(history: Sequence[LlmMessage]) -> bool:
-    """Return whether one model began a reply in *history* and another ended it."""
-    return any(
-        block["type"] == FALLBACK
-        for message in history
-        if isinstance(message, AssistantMessage)
-        for block in message.content
-    )
-
-
 def without_thinking(history: Sequence[LlmMessage]) -> tuple[LlmMessage, ...]:
     """Return *history* without thinking, for a server that does not accept it."""
     return tuple(

@@ -13,7 +13,6 @@ from agent_cli.contracts.messages import LlmMessage
 from agent_cli.contracts.provider import ModelRequest
 from agent_cli.contracts.timeline import Block, Json
 from agent_cli.contracts.tooling import ToolSpec
-from agent_cli.providers.anthropic.accepted_history import has_fallback
 from agent_cli.providers.anthropic.betas import (
     BETAS,
     CACHE_DIAGNOSTICS,
@@ -108,7 +107,8 @@ def parameters(
     used = {
         THINKING_BINDING: THINKING_BINDING in betas and _drop_stale_thinking(sent),
         TASK_BUDGETS: TASK_BUDGETS in betas and _set_budget(sent, request.task_budget),
-        SERVER_FALLBACK: SERVER_FALLBACK in betas and _name_fallbacks(sent, request, platform),
+        SERVER_FALLBACK: SERVER_FALLBACK in betas
+        and (_name_fallbacks(sent, request, platform) or made.has_fallback),
         CACHE_DIAGNOSTICS: CACHE_DIAGNOSTICS in betas and _ask_for_diagnosis(sent, request),
         INLINE_TOOLS: INLINE_TOOLS in betas and _may_gain_tools(made, request.tools),
         TOOL_CHANGES: made.changes_tools,
@@ -258,7 +258,7 @@ def _may_cite(sent: dict[str, Json]) -> bool:
 
 
 def _name_fallbacks(sent: dict[str, Json], request: ModelRequest, platform: Platform) -> bool:
-    """Name the models to ask if the request's declines; return False without any, now or before."""
+    """Name the models to ask if the request's declines; return False without any."""
     if request.fallbacks:
         asked = min(request.max_tokens, request.model.max_output_tokens)
         sent["fallbacks"] = [
@@ -268,7 +268,7 @@ def _name_fallbacks(sent: dict[str, Json], request: ModelRequest, platform: Plat
             }
             for model in request.fallbacks
         ]
-    return bool(request.fallbacks) or has_fallback(request.messages)
+    return bool(request.fallbacks)
 
 
 def _may_gain_tools(made: MadeMessages, tools: Sequence[ToolSpec]) -> bool:

@@ -19,7 +19,7 @@ from agent_cli.contracts.options import ThinkingLevel
 from agent_cli.contracts.provider import Model, ModelRequest
 from agent_cli.contracts.timeline import Block, Json, text_block
 from agent_cli.core.api_messages import to_api
-from agent_cli.providers.anthropic.accepted_history import accepted
+from agent_cli.providers.anthropic.accepted_history import FALLBACK, accepted
 from agent_cli.providers.anthropic.betas import (
     COMPACTION,
     INLINE_TOOLS,
@@ -61,6 +61,7 @@ class MadeMessages:
     has_media: bool = False
     adds_tools: bool = False
     changes_tools: bool = False
+    has_fallback: bool = False
 
     def followed_by(self, messages: Sequence[Block], tools: Sequence[Block]) -> "MadeMessages":
         """Return these messages and then *messages*, with *tools*."""
@@ -70,6 +71,7 @@ class MadeMessages:
             self.has_media or any(map(holds_media, messages)),
             self.adds_tools or any(map(_adds_tools, messages)),
             self.changes_tools or any(map(_changes_tools, messages)),
+            self.has_fallback or any(map(_has_fallback, messages)),
         )
 
 
@@ -187,6 +189,11 @@ def _conversation(request: ModelRequest, form: MessageForm) -> tuple[list[Block]
         by_change=TOOL_CHANGES in betas,
     )
     return with_system_messages(messages), hosted.with_definitions(tools)
+
+
+def _has_fallback(message: Block) -> bool:
+    """Return whether one model began the reply *message* and another ended it."""
+    return any(block["type"] == FALLBACK for block in objects_in(message["content"]))
 
 
 def _adds_tools(message: Block) -> bool:
