@@ -103,7 +103,7 @@ async def _run_live(options: ReplOptions, build: "Callable[[], Application]", ty
         lambda stop: screen.interrupt() if stop is KeyboardInterrupt else screen.leave()
     )
     shells = LiveShells(screen, waiting, options.look, stays=options.stays)
-    with lines_above(lambda text: screen.notice(text, "warning")):
+    with lines_above(lambda text: screen.warn(text)):
         code = await _host(LiveRepl(screen), build, shells, interrupts, screen.leave)
     if shells.farewell:
         Writer(sys.stdout, sys.stderr, color=options.look.color).aside(shells.farewell, "dim")

@@ -99,10 +99,21 @@ class LiveShell:
 
     async def run(self) -> None:
         """Show events and run typed lines, until cancelled."""
-        async with self._tasks as tasks:
-            for part in (self.display, self._pictures, self._own_row):
-                tasks.create_task(part.run())
-            tasks.create_task(self._work())
+        without_display, self._screen.warn = self._screen.warn, self._warn
+        try:
+            async with self._tasks as tasks:
+                for part in (self.display, self._pictures, self._own_row):
+                    tasks.create_task(part.run())
+                tasks.create_task(self._work())
+        finally:
+            self._screen.warn = without_display
+            self.display.show_now()
+
+    def _warn(self, text: str) -> None:
+        """Show a warning of another part, such as the log, apart from the rows around it."""
+        self.display.notice(text, "warning")
+        if not (self.is_busy or self._screen.asks()):
+            self.display.leave_space()  # the prompt stands below
 
     async def stop(self) -> None:
         """Stop the current run or command; return when it has ended and is shown.

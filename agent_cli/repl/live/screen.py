@@ -95,8 +95,8 @@ class LiveScreen:
         self._output, self._clock, self._leave_hint = output, clock, ""
         self._hinted_at_s, self._escaped_at_s = -_LEAVE_WITHIN_S, -_TWICE_WITHIN_S
         early: list[str] = []
-        self._warn: Callable[[str], None] = early.append
-        self.draft = Draft(history, warn=lambda text: self._warn(text))
+        self.warn: Callable[[str], None] = early.append
+        self.draft = Draft(history, warn=lambda text: self.warn(text))
         self.buffer = self.draft.buffer
         self.menu = Menu(self.buffer, lambda: self.app)
         self.asking = Asking(self.buffer, clock, self._asked, take_draft=self.draft.take)
@@ -120,9 +120,9 @@ class LiveScreen:
         self.app.after_render += self._drawn
         self.painter = Painter(self.app, output)
         output.on_gone = self.leave
-        self._warn = partial(self.notice, style="warning")
+        self.warn = partial(self.notice, style="warning")
         for text in early:
-            self._warn(text)
+            self.warn(text)
 
     async def run(self) -> None:
         """Process keys until the user leaves or the terminal is gone."""

@@ -72,6 +72,19 @@ async def test_prompt_is_sent_without_outer_whitespace_and_a_blank_line_is_ignor
     assert sent() == ["hello"]
 
 
+async def test_late_warning_stands_apart_from_the_answer_and_from_the_prompt(
+    tmp_path: Path,
+) -> None:
+    """That of the log, or of a file that is not kept for /undo, stood right above the prompt."""
+    async with session(tmp_path) as it:
+        it.type("hello\r")
+        await shown(it, "You said 'hello'")
+        await it.until(lambda: not it.screen.listener.is_busy)
+        it.screen.warn("warning: logging stopped")
+        apart = ["", "warning: logging stopped", "", "you>"]
+        await it.until(lambda: it.rows[-5:-1] == apart)
+
+
 async def test_alt_enter_ctrl_j_and_backslash_insert_a_newline(tmp_path: Path) -> None:
     """C28: Enter then sends all the lines."""
     async with session(tmp_path) as it:
