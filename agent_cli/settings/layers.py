@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Annotated, Any, cast, get_args, get_origin
 
 from agent_cli.contracts.errors import SettingsError
+from agent_cli.contracts.wording import first_named
 from agent_cli.contracts.written_hooks import NOT_HERE, guards_on
 from agent_cli.settings import ENVIRONMENT_PREFIX, GUARD_KINDS, Entry, KeyPath
 from agent_cli.settings.rules import SettingRule, fold
@@ -29,6 +30,7 @@ OLD_NAMES = {
     "mcpservers": "mcp.servers",
 }
 _FOUND_CHARS_MAX = 60
+_NAMED_MAX = 3
 
 
 class Layers:
@@ -182,15 +184,33 @@ def _checked(key: str, rule: SettingRule, entry: Entry, value: object) -> object
 
 
 def _found(rule: SettingRule, value: object) -> str:
-    """Return the value as JSON, short and without secrets."""
-    if rule.secret or isinstance(value, dict | list):
-        return f"this {'table' if isinstance(value, dict) else 'value'}"
+    """Return the value as JSON, short and without secrets; of several, which are wrong."""
+    if isinstance(value, dict):
+        wrong = [str(name) for name, each in value.items() if not _fits(rule, {name: each})]
+        return f"this table{_named(wrong) if _fits(rule, {}) else ''}"
+    if isinstance(value, list):
+        wrong = [f"entry {n}" for n, each in enumerate(value, 1) if not _fits(rule, [each])]
+        return f"this value{_named(wrong) if _fits(rule, []) else ''}"
+    if rule.secret:
+        return "this value"
     import json  # as the next two, only after an invalid setting
 
     from agent_cli.system.redaction import Redactor
 
     found = Redactor().text(json.dumps(value, ensure_ascii=False, default=str))
     return found if len(found) <= _FOUND_CHARS_MAX else found[:_FOUND_CHARS_MAX] + "…"
+
+
+def _fits(rule: SettingRule, value: object) -> bool:
+    try:
+        rule.parse(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _named(wrong: Sequence[str]) -> str:
+    return f" (wrong: {first_named(wrong, _NAMED_MAX)})" if wrong else ""
 
 
 def _nearest(written: str, known: Mapping[str, str]) -> str:

@@ -250,14 +250,14 @@ def test_a_wrong_value_is_an_error_that_says_what_is_allowed(line: str, complain
             (
                 f"prices = {{ mine = {price} }}",
                 ':1: prices must be a table of texts such as "2.50/10", input and output,'
-                " not this table",
+                " not this table (wrong: mine)",
             )
             for price in ("3", "'3'", "'1/2/3'", "'-1/2'", "'1/x'", "'1/'", "'./.'", "'1e9/2'")
         ),
         ('mcp.config = "x"', ':1: mcp.config must be a list of strings, not "x"'),
         (
             'mcp.config = ["a\\u0000b"]',
-            r":1: mcp.config must be a list of strings, not this value",
+            r":1: mcp.config must be a list of strings, not this value (wrong: entry 1)",
         ),
         (
             'status_line.command = "a\\u0000"',
@@ -266,7 +266,10 @@ def test_a_wrong_value_is_an_error_that_says_what_is_allowed(line: str, complain
         ("mcp.enabled = 1", ":1: mcp.enabled must be true or false, not 1"),
         ("mcp.servers = 1", ":1: mcp.servers must be a list of tables, not 1"),
         ("[[mcp.servers]]\nurl = 'x'", ":1: every entry of mcp.servers must have a name"),
-        ("models = {a = 1}", ":1: models must be a table of texts, not this table"),
+        (
+            "models = {b = 'x', a = 1}",
+            ":1: models must be a table of texts, not this table (wrong: a)",
+        ),
     ],
 )
 def test_setting_of_the_wrong_type_is_an_error(text: str, complaint: str) -> None:
