@@ -113,23 +113,23 @@ def toml_lines(text: str) -> dict[KeyPath, int]:
             parsed = tomllib.loads(statement)
         except tomllib.TOMLDecodeError:
             continue
-        path = _deepest(parsed)
-        if statement.lstrip().startswith("["):
-            table, path = path, ()
-        for depth in range(1, len(table + path) + 1):
-            lines.setdefault((table + path)[:depth], start)
+        is_header = statement.lstrip().startswith("[")
+        above = () if is_header else table
+        for path in _paths_in(parsed):
+            lines.setdefault(above + path, start)
+            table = path if is_header else table
         statement, start = "", number + 1
     return lines
 
 
-def _deepest(value: object) -> KeyPath:
-    """Return the path that a statement sets, through inline tables and arrays of tables."""
+def _paths_in(value: object) -> Iterator[KeyPath]:
+    """Yield the paths that a statement sets, through inline tables and arrays of one table."""
     if is_array(value) and len(value) == 1:
-        return _deepest(value[0])
-    if not is_object(value) or not value:
-        return ()
-    key = next(iter(value))
-    return (key, *_deepest(value[key]))
+        yield from _paths_in(value[0])
+    elif is_object(value):
+        for key, inner in value.items():
+            yield (key,)
+            yield from ((key, *path) for path in _paths_in(inner))
 
 
 def json_line(text: str, path: KeyPath) -> int | None:
