@@ -11,6 +11,8 @@ from typing import Final
 from agent_cli.contracts import events
 from agent_cli.contracts.errors import (
     CHANGE_IT,
+    CHECK_KEY,
+    CHECK_OPENAI_KEY,
     RAISE_LIMIT,
     START_OVER,
     Aborted,
@@ -45,12 +47,15 @@ _SHOWN = (
     | events.ToolExecutionUpdate
     | events.ToolExecutionEnd
 )
+_WITH_A_KEY: Final = "leave, set a valid one, and go on: agent-cli -c"
 _COMMANDS: Final = {
     START_OVER: (
         "/rewind takes a long message back, /clear starts over, /model chooses a model with a"
         " larger window"
     ),
     CHANGE_IT: "change it with /rewind, or start over with /clear",
+    CHECK_KEY: f"{CHECK_KEY}: {_WITH_A_KEY}",
+    CHECK_OPENAI_KEY: f"{CHECK_OPENAI_KEY}: {_WITH_A_KEY}",
     RAISE_LIMIT: "the limit: leave, and go on with a higher one: agent-cli -c --max-cost USD",
 }
 """Advice for every front end, and the commands that follow it here."""

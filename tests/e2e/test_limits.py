@@ -296,6 +296,18 @@ def test_a_refused_request_names_commands_only_where_they_can_be_typed() -> None
     assert "(400: no); change it with /rewind, or start over with /clear" in typed.stderr
 
 
+def test_a_refused_key_says_at_the_prompt_how_to_go_on_with_another() -> None:
+    """A key that expires amid a session: a program that runs does not read it again."""
+    refusal = error(401, "authentication_error", "expired")
+    with serve_in_thread(answer=lambda _request: refusal) as api:
+        printed = agent_cli("-p", "hello", api=api)
+        typed = agent_cli(script="hello\n", api=api)
+
+    refused = "API key rejected (expired); check ANTHROPIC_API_KEY"
+    assert f"{refused} (request" in printed.stderr
+    assert f"{refused}: leave, set a valid one, and go on: agent-cli -c (request" in typed.stderr
+
+
 def test_a_limit_of_cost_too_low_for_any_call_has_the_name_of_its_setting() -> None:
     """ "(max_cost)" is the name of no setting and of no option; only the prompt has a next step."""
     with serve_in_thread(answer=lambda _request: reply("Never asked for.")) as api:

@@ -5,7 +5,7 @@ Data only: no SDK, no request. `clouds/` has the clients of platforms other than
 
 from collections.abc import Callable, Mapping
 
-from agent_cli.contracts.errors import NoCredentials
+from agent_cli.contracts.errors import CHECK_KEY, NoCredentials
 from agent_cli.contracts.options import PlatformName
 from agent_cli.providers.failures import Remedies
 from agent_cli.system.loading import is_installed, late_pattern
@@ -18,7 +18,7 @@ _CLOUD_PARTS = late_pattern(r"^(?:[a-z-]+\.)?anthropic\.|-v\d+(?::\d+)?$|@[\w-]+
 
 _OWN_REMEDIES = Remedies(
     rejected="API key rejected",
-    sign_in="check ANTHROPIC_API_KEY",
+    sign_in=CHECK_KEY,
     forbidden="the API key has no permission for this",
     permission="check its workspace and limits",
     unknown_model="check the model id and ANTHROPIC_BASE_URL",

@@ -9,6 +9,7 @@ from itertools import chain, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent_cli.contracts.errors import CHECK_OPENAI_KEY
 from agent_cli.contracts.options import READ_TIMEOUT_S, STALL_TIMEOUT_S
 from agent_cli.contracts.provider import Model, ModelRequest, Price, StreamEvent
 from agent_cli.contracts.timeline import Json
@@ -46,7 +47,7 @@ API = "openai-chat"
 
 REMEDIES = Remedies(
     rejected="API key rejected",
-    sign_in="check OPENAI_API_KEY",
+    sign_in=CHECK_OPENAI_KEY,
     forbidden="the API key has no permission for this",
     permission="check its project and limits",
     unknown_model="check the model id and OPENAI_BASE_URL",
