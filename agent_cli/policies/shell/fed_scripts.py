@@ -9,9 +9,10 @@ client of a database runs what stands behind a mark in a line that it reads: `!r
 import re
 import shlex
 from base64 import b64decode
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, compress, dropwhile, islice, pairwise, product
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.policies.shell.assignments import EXPANSIONS, Assignments, script_in
@@ -68,8 +69,11 @@ _OBEYS_LINES: Final = frozenset(
 _RUNS_BEHIND: Final = late_pattern(
     r"!|\b(?:exec|open|spawn|system|popen|e?syscmd|shell|sh|cmd)\b", re.IGNORECASE
 )
-# What stands before the command in a line of `crontab -`.
-_TIMES: Final = late_pattern(r"^\s*(?:@\w+\s|(?:[^#\s]\S*\s+){5})")
+_MARKS: Final = (
+    (_OBEYS_LINES, _RUNS_BEHIND),
+    (frozenset({"crontab"}), late_pattern(r"^\s*(?:@\w+\s|(?:[^#\s]\S*\s+){5})")),  # times
+    (frozenset({"parallel"}), late_pattern("^")),
+)
 _RUN_TEXT: Final = frozenset({"eval", "trap", "ssh", "su"})
 # A program that makes a text of what it is given as base64, or in hexadecimal digits.
 _DECODES: Final = late_pattern(r"\b(?:base64|b64decode|xxd|openssl)\b")
@@ -79,15 +83,12 @@ _FOLDER_OF_SCRIPT: Final = late_pattern(
     r"\$\(\s*dirname\s+(?:--\s+)?\"?\$(?:0|BASH_SOURCE|\{BASH_SOURCE(?:\[0\])?\}|\{0\})\"?\s*\)"
 )
 _PRINTS_FOLDER: Final = late_pattern(r"\$\(\s*cd\s+\"?([\w./-]+)\"?\s*&&\s*pwd\s*\)")
-_EXPANDS: Final = late_pattern(r"[$`]")
 # A here-document in which bash puts values before it is written.
 _IS_FILLED: Final = late_pattern(r"<<-?\s*[^\s'\"\\<-]")
-_WHOLE_LINE: Final = late_pattern("^")
 _COMPOSED_MAX: Final = 200
 _LIST: Final = late_pattern(r"\"?\$(?:[@*]|\{[@*]\})\"?")
 _QUOTE: Final = late_pattern(r"[\"']")
 _QUOTED: Final = late_pattern(r"\"([^\"]*)\"|'([^']*)'")
-_BLANK: Final = late_pattern(r"\s")
 _KEPT: Final = "\0"  # for a blank in a quoted word of a list
 _WHOLE: Final = late_pattern(r"\$(?:\{(\w+)(?:\[[@*]\])?\}|(\w+))", re.ASCII)
 _DEFAULT: Final = late_pattern(r"\$\{\w+:?[-=+]([^{}$`]*)\}", re.ASCII)
@@ -107,7 +108,8 @@ def possible_commands(script: str) -> list[Reading]:
 def fed_commands(script: str) -> Iterator[Reading]:
     """Yield the readings of each text in *script* that may run."""
     seen, texts = readings(script), texts_run(script)
-    for mark in _marks_read_by({base_name(words[0]) for words in seen if words and words[0]}):
+    heads = {base_name(words[0]) for words in seen if words and words[0]}
+    for mark in (mark for programs, mark in _MARKS if not programs.isdisjoint(heads)):
         yield from chain.from_iterable(_behind(mark, text) for text in _inside(script, seen))
     for text, is_whole in texts.items():
         scripts = with_known_words(text, own_temporary=False) if is_whole else ()
@@ -160,9 +162,7 @@ def _handed_to_shells(script: str, *, is_all: bool, depth: int = 0) -> Iterator[
         command = node.parent if node.type in _MAY_BE_SCRIPTS else None
         if command is None or command.type != "command" or "$" not in source(node):
             continue
-        before = (source(word) for word in _words(command) if word.end_byte < node.start_byte)
-        is_string = node.type == "string"
-        is_run = any(is_shell(word) or base_name(word) in _RUN_TEXT for word in before)
+        is_string, is_run = node.type == "string", _shell_ends(command) < node.start_byte
         if not is_run and not (is_all and is_string):
             continue
         read = likely_word if node.type == "concatenation" else script_in
@@ -172,6 +172,16 @@ def _handed_to_shells(script: str, *, is_all: bool, depth: int = 0) -> Iterator[
             yield text.replace("'", "")
         if is_run and depth < _DEPTH_MAX:
             yield from _handed_to_shells(text, is_all=False, depth=depth + 1)
+
+
+# Cached: it is asked for each word of a command, one after the other.
+@lru_cache(maxsize=1)
+def _shell_ends(command: "Node") -> float:
+    """Return where the first word of *command* ends that may run a text behind it, in bytes."""
+    shells = (
+        x for x in _words(command) if is_shell(source(x)) or base_name(source(x)) in _RUN_TEXT
+    )
+    return next((word.end_byte for word in shells), inf)
 
 
 def _with_values_of(script: str, texts: Iterable[str]) -> Iterator[str]:
@@ -255,7 +265,7 @@ def _grown(tree: "Node") -> Mapping[str, str]:
         adds, is_list = name.endswith("+"), value.startswith("(")
         name = name.removesuffix("+")
         if is_list:
-            value = _QUOTED.sub(lambda found: _BLANK.sub(_KEPT, found[0]), f" {value[1:-1]} ")
+            value = _QUOTED.sub(lambda found: re.sub(r"\s", _KEPT, found[0]), f" {value[1:-1]} ")
         before, text = texts.get(name, ""), _QUOTE.sub("", value)
         itself = re.compile(rf"\$(?:\{{{re.escape(name)}(?:\[[@*]\])?\}}|{re.escape(name)}\b)")
         grows = adds or is_list or itself.search(text)
@@ -295,8 +305,7 @@ def documents(script: str) -> Iterator[str]:
 
 def without_quotes(word: str) -> str:
     """Return *word* without quotes around it."""
-    is_quoted = len(word) > 1 and word[0] == word[-1] and word[0] in "'\""
-    return word[1:-1] if is_quoted else word
+    return word[1:-1] if len(word) > 1 and word[0] == word[-1] and word[0] in "'\"" else word
 
 
 def _texts(script: str, seen: Sequence[Reading]) -> Iterator[str]:
@@ -334,7 +343,7 @@ def _files_run(script: str, seen: Sequence[Reading]) -> Iterator[tuple[str, bool
             continue
         path = plain_path(_QUOTE.sub("", source(opened)))
         name = path.rpartition("/")[2]
-        if name not in codes and not _EXPANDS.search(name):
+        if name not in codes and {"$", "`"}.isdisjoint(name):
             continue
         part, is_code = source(_statement_around(node)), codes.get(name, False)
         inside = readings(part)
@@ -366,15 +375,6 @@ def _as_run(
         is_other = is_code or any(starts_code((word,)) for word in first[2:].split())
         here = _PRINTS_FOLDER.sub(r"\1", _FOLDER_OF_SCRIPT.sub(folder, text)) if is_known else text
         yield here, is_other, not (is_filled and "$" in text)
-
-
-def _marks_read_by(programs: Collection[str]) -> Iterator[re.Pattern[str]]:
-    if not _OBEYS_LINES.isdisjoint(programs):
-        yield _RUNS_BEHIND
-    if "crontab" in programs:
-        yield _TIMES
-    if "parallel" in programs:
-        yield _WHOLE_LINE
 
 
 def _behind(mark: re.Pattern[str], text: str) -> Iterator[Reading]:

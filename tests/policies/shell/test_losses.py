@@ -592,6 +592,7 @@ _REPEATED = (
         "rm {/[}",
         "env {a=}",
         "{cd a; }",
+        "{$a/b }",
         "{d=b && rm -rf $d && }ls",
     ),
     *(
