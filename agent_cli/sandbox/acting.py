@@ -9,7 +9,6 @@ shell whose `.bashrc` is a link into the workspace.
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
@@ -17,6 +16,7 @@ from typing import Final, NamedTuple, TypeAlias
 from agent_cli.sandbox.git_config import folders_for_every_repository
 from agent_cli.sandbox.git_folders import GitFolders, GitSearch, users_configuration
 from agent_cli.sandbox.path_sets import outermost, unique
+from agent_cli.sandbox.report import if_there
 from agent_cli.sandbox.secret_index import Contents
 from agent_cli.system.authorship import installation_folders
 from agent_cli.system.paths import (
@@ -219,16 +219,16 @@ _ENTRIES_MAX: Final = 5_000
 def _settings_at_home() -> Iterator[Path]:
     """Yield links among the user's settings, and what this program and git read in any case."""
     home, config = Path.home(), xdg_config_dir()
-    with suppress(OSError), os.scandir(home) as entries:
+    with if_there(), os.scandir(home) as entries:
         for entry in islice(entries, _ENTRIES_MAX):
             if (entry.name.startswith(".") or entry.name == "bin") and entry.is_symlink():
                 yield home / entry.name
     folders = [config, config_dir(), config / "systemd" / "user", claude_dir(), codex_dir()]
     folders += [home / name for name in _SETTINGS_FOLDERS]
-    with suppress(OSError), os.scandir(config) as entries:
+    with if_there(), os.scandir(config) as entries:
         folders += [config / each.name for each in islice(entries, _ENTRIES_MAX) if each.is_dir()]
     for folder in dict.fromkeys(folders):
-        with suppress(OSError), os.scandir(folder) as entries:
+        with if_there(), os.scandir(folder) as entries:
             for entry in islice(entries, _ENTRIES_MAX):
                 if entry.is_symlink():
                     yield folder / entry.name

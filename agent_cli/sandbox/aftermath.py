@@ -111,9 +111,9 @@ def looked_for(
     """Return what appeared after *search*, and sentences about what was not searched."""
     try:
         after = search()
+        return appeared(before, after, writable, missing), [*unsearched(before, after)]
     except OSError as error:
         return (), [f"what the command added could not be looked for ({error.strerror})"]
-    return appeared(before, after, writable, missing), [*unsearched(before, after)]
 
 
 def appeared(

@@ -6,13 +6,13 @@ Only reads files; git itself is not run, because a repository can make it start 
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice, takewhile
 from pathlib import Path
 
 from agent_cli.sandbox.git_config import hook_folders, included, pieces_of_commands
+from agent_cli.sandbox.report import if_there, raise_shortage
 from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.paths import exists, is_dir, is_file, real_path, xdg_config_dir
 from agent_cli.system.records import dataclass
@@ -208,7 +208,7 @@ def _links(folder: Path) -> Iterator[Path]:
 
 
 def _entries(folder: Path | str, count: int = _LOGS_MAX) -> "Iterator[os.DirEntry[str]]":
-    with suppress(OSError), os.scandir(folder) as entries:
+    with if_there(), os.scandir(folder) as entries:
         yield from islice(entries, count)
 
 
@@ -345,5 +345,6 @@ def _line(path: Path) -> str:
 def _read(path: Path) -> str:
     try:
         return start_of(path, _POINTER_BYTES_MAX).decode(errors="surrogateescape")
-    except OSError:
+    except OSError as error:
+        raise_shortage(error)
         return ""

@@ -275,8 +275,8 @@ class SandboxPolicy:
             if self.installed:
                 note_installed_programs()
         if self._settings_known != (changes := (self.roots, *settings_changes())):
-            self._settings_known = changes
             self._linked = [*linked_from_home(self.roots)]
+            self._settings_known = changes
 
     def _search(self) -> tuple[list[Contents], list[Contents]]:
         """Return what is inside the roots, and outside where rules forbid to read."""

@@ -1,6 +1,8 @@
 """Report the active sandbox in one sentence, and what keeps it from being made."""
 
 import errno
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -114,3 +116,12 @@ def raise_shortage(error: OSError) -> None:
     """Raise *error* if it is a shortage, so that no command runs with a part of its rules."""
     if is_shortage(error):
         raise error
+
+
+@contextmanager
+def if_there() -> Generator[None]:
+    """Suppress that what the body opens is not there, or closed to us; no shortage."""
+    try:
+        yield
+    except OSError as error:
+        raise_shortage(error)

@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 
 from agent_cli.sandbox import Sandbox, SandboxPolicy, landlock
+from agent_cli.sandbox.acting import linked_from_home
+from agent_cli.sandbox.git_folders import GitSearch
 from agent_cli.sandbox.guarded_files import holds_token
 from agent_cli.sandbox.hidden_paths import OtherNames
 from agent_cli.sandbox.secret_index import PathMarks, SecretIndex
 from agent_cli_tools.secret_files import is_secret
-from tests.sandbox.world import world
+from tests.sandbox.world import git, world
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sandboxes of Linux")
 
@@ -109,6 +111,30 @@ def test_moved_secret_is_found_once_folders_can_be_listed_again(tmp_path: Path) 
     names.follow()
 
     assert names.known() == [moved]
+
+
+def test_settings_of_git_are_protected_once_they_can_be_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what programs outside start by a link from the home, which is looked for once."""
+    monkeypatch.setenv("HOME", str(home := tmp_path / "home"))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    root = tmp_path / "ws"
+    root.mkdir()
+    git(root, "init", "--quiet")
+    (program := root / "program").touch()
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "program").symlink_to(program)
+
+    with few_descriptors(), pytest.raises(OSError, match="Too many open files"):
+        GitSearch().around(root)
+    with few_descriptors(), pytest.raises(OSError, match="Too many open files"):
+        [*linked_from_home([root])]
+
+    policy = SandboxPolicy((root,), home=home, own=(), is_secret=is_secret)
+    with few_descriptors(), pytest.raises(OSError, match="Too many open files"):
+        policy.rules()
+    assert {program, root / ".git" / "config"} <= {*policy.rules().read_only}
 
 
 def test_command_ends_although_what_it_added_cannot_be_looked_for() -> None:
