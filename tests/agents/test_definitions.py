@@ -139,7 +139,7 @@ def test_error_about_an_invalid_field_names_the_field(fields: dict[str, str], sa
     assert str(wrong.value).startswith(said)
 
 
-@settings(deadline=None, derandomize=True, max_examples=200)
+@settings(derandomize=True)
 @given(st.text(max_size=200), st.text(max_size=50))
 def test_arbitrary_text_is_parsed_as_an_agent_or_refused_with_a_sentence(
     front: str, body: str

@@ -23,7 +23,7 @@ from agent_cli.policies.accounts import Spent
 from agent_cli.policies.compaction import Summary
 from tests.fakes import MODEL, tool_use
 
-QUICK = settings(deadline=None, derandomize=True, max_examples=150)
+REPEATABLE = settings(derandomize=True)
 
 Step: TypeAlias = Literal["user", "steer", "trigger", "aborted", "refused", "note", "file"] | int
 """Something that happened; a number is a reply with so many calls, each answered."""

@@ -41,7 +41,7 @@ from tests.fakes import (
     tool_use,
 )
 from tests.policies.histories import (
-    QUICK,
+    REPEATABLE,
     FixedStrategy,
     Listener,
     Step,
@@ -437,7 +437,7 @@ async def test_failure_of_compact_now_is_raised_and_changes_nothing() -> None:
     assert not await compaction(FixedStrategy()).compact_now(turn_of(short))
 
 
-@QUICK
+@REPEATABLE
 @given(histories, st.lists(st.tuples(st.sampled_from("cft"), st.integers(1, 9)), max_size=4))
 async def test_any_compacted_history_can_be_sent(
     happened: list[Step], cuts: Sequence[tuple[str, int]]

@@ -29,7 +29,7 @@ from agent_cli.policies.history_cuts import (
 from tests.fakes import calls, problems, returns, says, scripted_agent, tool, tool_use
 from tests.plugins.test_recall import recalled_of
 from tests.policies.histories import (
-    QUICK,
+    REPEATABLE,
     FixedStrategy,
     Listener,
     Step,
@@ -202,7 +202,7 @@ def test_nothing_is_trimmed_while_tool_calls_are_open() -> None:
     assert len(conversation.context()) == 6
 
 
-@QUICK
+@REPEATABLE
 @given(histories, st.lists(st.integers(1, 30), min_size=1, max_size=3))
 def test_any_trimmed_history_can_be_sent(happened: list[Step], limits: list[int]) -> None:
     """S1-32, C7: valid, first message and end unchanged, no pair split, nothing lost for good."""

@@ -738,7 +738,7 @@ blocks = st.one_of(
 )
 
 
-@settings(deadline=None, derandomize=True, max_examples=100)
+@settings(derandomize=True)
 @given(st.lists(st.lists(blocks, max_size=3), max_size=5), st.integers(0, 4))
 def test_prompt_never_has_more_tokens_than_its_bound(
     contents: Sequence[Sequence[Block]], counted: int

@@ -315,7 +315,7 @@ _histories = st.lists(
 _tools = st.sampled_from([(), (READ,), (READ, _LATE, ToolSpec(CALL_FOUND, "", {"type": "object"}))])
 
 
-@settings(deadline=None, derandomize=True, max_examples=300)
+@settings(derandomize=True)
 @given(
     one=_histories,
     other=_histories,
