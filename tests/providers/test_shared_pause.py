@@ -19,10 +19,12 @@ class _World:
         self.requests: list[tuple[float, bool]] = []
         self._path = path
         self._sleepers: list[tuple[float, asyncio.Event]] = []
+        self._changed = asyncio.Event()
 
     async def sleep(self, seconds: float) -> None:
         event = asyncio.Event()
         self._sleepers.append((self.now + seconds, event))
+        self._changed.set()
         await event.wait()
 
     async def agent(self, calls: int) -> None:
@@ -41,11 +43,14 @@ class _World:
 
     async def run(self, agents: int, *, calls: int) -> None:
         running = [asyncio.ensure_future(self.agent(calls)) for _ in range(agents)]
+        for task in running:
+            task.add_done_callback(lambda _task: self._changed.set())
         while not all(task.done() for task in running):
             # All others wait in threads or for the clock.
             busy = len([task for task in running if not task.done()])
             if len(self._sleepers) < busy:
-                await asyncio.sleep(0.001)
+                self._changed.clear()
+                await self._changed.wait()
                 continue
             self._sleepers.sort(key=lambda each: each[0])
             until, event = self._sleepers.pop(0)
