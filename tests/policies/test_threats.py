@@ -119,10 +119,9 @@ def test_no_dangerous_command_runs_without_approval_or_rule(mode: Mode, tmp_path
         for command in each
     ]
 
-    verdicts = {runs(permissions, command) for command in commands}
+    allowed = [command for command in commands if runs(permissions, command) is Allow]
 
-    assert len(commands) > 100
-    assert Allow not in verdicts
+    assert allowed == []
 
 
 async def test_injection_in_a_file_changes_no_rule_and_runs_nothing(tmp_path: Path) -> None:

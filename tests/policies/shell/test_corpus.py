@@ -5,7 +5,6 @@ import pytest
 from agent_cli.policies.shell import CommandRules, judge
 from tests.policies.shell.corpus import BENIGN, DANGEROUS, GIT
 from tests.policies.shell.workspaces import Workspace, make_workspace
-from tests.tables import each_row
 
 
 @pytest.fixture(scope="module")
@@ -16,16 +15,6 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 def runs_unasked(workspace: Workspace, script: str) -> bool:
     """Judge *script* without rules and without a sandbox."""
     return judge(script, CommandRules(), workspace.reach()).verdict == "allow"
-
-
-@each_row("trick", DANGEROUS)
-def test_no_dangerous_command_runs_without_approval(workspace: Workspace, trick: str) -> None:
-    """Nothing that writes, runs other programs, reads secrets or reaches the network."""
-    commands = [each.replace("{outside}", str(workspace.outside)) for each in DANGEROUS[trick]]
-
-    allowed = [each for each in commands if runs_unasked(workspace, each)]
-
-    assert allowed == []
 
 
 def test_dangerous_git_commands_ask_even_in_a_trusted_workspace(workspace: Workspace) -> None:
