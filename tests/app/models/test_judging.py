@@ -72,7 +72,7 @@ def session(root: Path, **rules: list[str]) -> Session:
     return Session(permissions, model, judge, conversation)
 
 
-@pytest.mark.parametrize("each", [10, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("each", [25, pytest.param(1, marks=pytest.mark.slow)])
 async def test_what_must_be_asked_stays_a_question_whatever_the_model_says(
     tmp_path: Path, each: int
 ) -> None:
