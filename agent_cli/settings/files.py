@@ -73,7 +73,16 @@ def _toml(path: Path, text: str) -> tuple[Mapping[str, object], Mapping[KeyPath,
     try:
         return _parsed(text)
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{path} is not valid TOML: {error}") from error
+        raise _no_toml(path, error) from error
+
+
+def _no_toml(path: Path, error: Exception) -> SettingsError:
+    """Return the error of a file with the line where other errors have it."""
+    fault, _, place = str(error).removesuffix(")").rpartition(" (at line ")
+    line, _, column = place.partition(", column ")
+    if fault and line.isdecimal():
+        return SettingsError(f"{path}:{line} is not valid TOML: {fault}, at column {column}")
+    return SettingsError(f"{path} is not valid TOML: {error}")
 
 
 @lru_cache(maxsize=4)
@@ -158,7 +167,7 @@ def read_rules(path: Path, workspace: Path) -> tuple[WrittenRule, ...]:
     try:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise SettingsError(f"{path} is not valid TOML: {error}") from error
+        raise _no_toml(path, error) from error
     here = os.path.realpath(workspace)
     rules = list(_rules(path, document))
     lines = _lines(text, [rule for _, _, rule in rules])

@@ -244,6 +244,7 @@ def test_a_wrong_value_is_an_error_that_says_what_is_allowed(line: str, complain
     ("text", "complaint"),
     [
         ("retry = 5", ":1: retry must be a table, [retry]"),
+        ("a = 1\nb = x", ":2 is not valid TOML: Invalid value, at column 5"),
         ("model = ", " is not valid TOML: Invalid value (at end of document)"),
         ('model = ""', ':1: model must be a model id or an alias from [models], not ""'),
         *(
