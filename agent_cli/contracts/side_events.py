@@ -32,7 +32,7 @@ class ToolAttemptUpdate:
 class ModelCallDelayed:
     """A model call waits: running calls hold the rest of the cost limit; `app.usage_held` ends it.
 
-    `calls` is the number of running calls.
+    `calls` is the number of running calls. It comes again if the call still waits after that.
     """
 
     type: ClassVar[Literal["app.model_call_delayed"]] = "app.model_call_delayed"
