@@ -18,6 +18,8 @@ from typing import TypeVar
 import pytest
 from anthropic.types import Model
 
+from tests.tables import each_row
+
 ROOT = Path(__file__).parents[1]
 Node = TypeVar("Node", bound=ast.AST)
 
@@ -512,7 +514,7 @@ def test_only_front_ends_write_to_stdout() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "writes"),
     [
         ("print(1)", True),
@@ -748,7 +750,7 @@ def test_tests_wait_for_conditions_and_not_for_time() -> None:
     assert {found.partition(" ")[0] for found in listed} == SLEEPERS.keys()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "waits"),
     [
         ("time.sleep(0.1)", True),

@@ -10,8 +10,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import agent_cli as public
 from agent_cli import Agent, AgentSession, LoopConfig, SessionOptions, Tool, get_model, tool
 from agent_cli.app.arguments import parse_arguments
@@ -21,6 +19,7 @@ from agent_cli.repl.commands.registry import COMMANDS
 from tests.e2e.program import AGENT_CLI, agent_cli
 from tests.messages_api import reply, serve_in_thread, tool_use
 from tests.repl.terminal import Terminal
+from tests.tables import each_row
 from tests.test_architecture import sources
 
 ROOT = Path(__file__).parents[1]
@@ -207,7 +206,7 @@ def command_lines(text: str) -> list[list[str]]:
     return [shlex.split(part)[1:] for part in parts if re.match(r"agent-cli( |$)", part)]
 
 
-@pytest.mark.parametrize("path", [ROOT / "README.md", *PAGES], ids=lambda path: path.stem)
+@each_row("path", [ROOT / "README.md", *PAGES])
 def test_each_command_shown_in_the_docs_is_valid(path: Path) -> None:
     """It is parsed as written, and read-only commands are run."""
     for words in command_lines(path.read_text(encoding="utf-8")):

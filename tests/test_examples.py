@@ -8,6 +8,7 @@ import pytest
 
 import agent_cli
 from tests.messages_api import Answer, reply, serve_in_thread, tool_use
+from tests.tables import each_row
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SAYS = {
@@ -108,7 +109,7 @@ def test_every_example_has_an_expected_output() -> None:
     assert {path.stem for path in EXAMPLES.glob("*.py")} == named
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
+@each_row("path", sorted(EXAMPLES.glob("*.py")))
 def test_examples_use_public_names_only(path: Path) -> None:
     """S3-26: they import from the package root only."""
     imports = [

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_cli.acp import LineBuffer, RpcFault, decode, encode
+from tests.tables import each_row
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -44,7 +45,7 @@ def test_each_line_is_strict_json_that_any_parser_reads(message: dict[str, Any])
     json.loads(line.decode("utf-8"), parse_constant=pytest.fail)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "text"),
     [
         (rb'{"a": "\ud83d"}', "\ufffd"),
@@ -58,7 +59,7 @@ def test_lone_surrogate_is_replaced_and_a_surrogate_pair_decoded(line: bytes, te
     assert decode(line) == {"a": text}
 
 
-@pytest.mark.parametrize("line", [b"{", b"[" * 100_000, b"1" * 10_000, b"\xff", b"[]", b"1"])
+@each_row("line", [b"{", b"[" * 100_000, b"1" * 10_000, b"\xff", b"[]", b"1"])
 def test_line_that_is_not_a_message_raises_an_rpc_fault(line: bytes) -> None:
     with pytest.raises(RpcFault):
         decode(line)

@@ -19,6 +19,7 @@ from tests.e2e.program import (
     text_of,
 )
 from tests.messages_api import Answer, Gate, error, raw, reply, serve_in_thread, tool_use
+from tests.tables import each_row
 from tests.waiting import wait_until
 
 YOLO = ("--permission-mode", "yolo")
@@ -415,7 +416,7 @@ def test_closed_stdout_ends_the_run_without_a_traceback() -> None:
     assert "Traceback" not in run.stderr
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "words"),
     [
         (("--modle", "x"), "--model"),

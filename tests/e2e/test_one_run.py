@@ -12,6 +12,7 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.headless.structured import InvalidAnswer, OutputSchema
 from tests.e2e.program import Finished, agent_cli, finished, started
 from tests.messages_api import Gate, error, reply, serve_in_thread, tool_use
+from tests.tables import each_row
 
 YOLO = ("--permission-mode", "yolo")
 JSON = ("--output-format", "json")
@@ -273,7 +274,7 @@ def test_second_answer_that_violates_the_json_schema_is_an_error(schema: str) ->
     assert "the answer does not fit --json-schema" in run.stderr
 
 
-@pytest.mark.parametrize("answer", ["NaN", "", "1 2", "[" * 100_000, '{"n": 1.5}'])
+@each_row("answer", ["NaN", "", "1 2", "[" * 100_000, '{"n": 1.5}'])
 def test_output_schema_refuses_an_invalid_answer(answer: str) -> None:
     with pytest.raises(InvalidAnswer):
         OutputSchema(SCHEMA).parse(answer)

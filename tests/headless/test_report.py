@@ -4,8 +4,6 @@ import dataclasses
 import json
 import typing
 
-import pytest
-
 from agent_cli.contracts import events
 from agent_cli.contracts.messages import AssistantMessage, ToolResultMessage, UserMessage
 from agent_cli.contracts.provider import TextDelta, ToolCallStart
@@ -16,6 +14,7 @@ from agent_cli.headless.report import to_json, to_line
 from agent_cli.session_store.codec import output_from_json, prompt_from_json
 from tests.fakes import calls, returns, scripted_agent, tool, tool_use
 from tests.session_store.recordings import ask_about
+from tests.tables import each_row
 
 USER = UserMessage.of("Hi")
 REPLY = AssistantMessage((text_block("Hello"),), usage=Usage(1, 2), model="m", timestamp=5)
@@ -59,7 +58,7 @@ def test_message_update_holds_only_the_new_piece_of_a_reply() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("event", "shown"),
     [
         (events.AgentStart(), {"type": "agent_start"}),
@@ -116,7 +115,6 @@ def test_message_update_holds_only_the_new_piece_of_a_reply() -> None:
             },
         ),
     ],
-    ids=lambda value: getattr(value, "type", ""),
 )
 def test_event_is_written_as_its_fields_with_the_type_first(
     event: events.Event, shown: dict[str, object]
@@ -137,7 +135,7 @@ SAMPLES: dict[object, object] = {
 }
 
 
-@pytest.mark.parametrize("kind", typing.get_args(events.Event), ids=lambda kind: str(kind.type))
+@each_row("kind", typing.get_args(events.Event))
 def test_every_event_has_a_json_form(kind: type) -> None:
     """A new event with a field that has no JSON form fails here and not in a run."""
     made = {

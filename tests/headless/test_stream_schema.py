@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import pytest
 from jsonschema import Draft202012Validator
 
 from agent_cli.contracts.errors import ToolError
@@ -12,6 +11,7 @@ from agent_cli.core.loop_config import LoopConfig
 from agent_cli.headless.report import RunReport, to_json
 from docs.stream_json import schema
 from tests.fakes import calls, raises, returns, says, scripted_agent, tool, tool_use
+from tests.tables import each_row
 
 FILE = Path(__file__).parents[2] / "docs" / "stream-json.schema.json"
 VALIDATOR = Draft202012Validator(schema())
@@ -49,7 +49,7 @@ async def test_every_line_of_a_run_matches_the_schema() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [{}, {"type": "unknown"}, {"type": "agent_end"}, {"type": "app.result", "text": "x"}],
 )

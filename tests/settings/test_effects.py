@@ -9,6 +9,7 @@ from agent_cli.settings.layers import all_rules, rules_of
 from agent_cli.settings.schema import LogSink, StatusLineSettings
 from tests.settings.effects import JOURNEYS, Journey
 from tests.settings.files import write_user_settings
+from tests.tables import each_row
 
 TESTS = Path(__file__).parents[1]
 # Settings that need a special server are set by the tests beside that part.
@@ -66,6 +67,6 @@ def test_every_setting_has_a_row_in_the_effects_table() -> None:
     assert len(rows) == len({*rows})
 
 
-@pytest.mark.parametrize(("key", "place"), ELSEWHERE.items())
+@each_row(("key", "place"), ELSEWHERE.items())
 def test_settings_covered_by_other_test_files_are_mentioned_there(key: str, place: str) -> None:
     assert key.rpartition(".")[2] in (TESTS / place).read_text()

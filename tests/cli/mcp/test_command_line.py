@@ -32,6 +32,7 @@ from tests.repl.terminal import Terminal
 if TYPE_CHECKING:
     from tests.forked import arguments_of
 from tests.mcp_client.conftest import HttpServer
+from tests.tables import each_row
 
 FULL_SERVER = str(Path(__file__).parents[2] / "mcp_client" / "full_server.py")
 
@@ -250,7 +251,7 @@ def test_program_in_the_workspace_is_not_run_as_a_server() -> None:
     assert not Path("CANARY").exists()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "complaint"),
     [
         (["add", "a b", "x"], "'a b' is not a valid server name"),

@@ -1,12 +1,11 @@
 """The arguments with which `mcp exercise --call-all` calls the tools of a server."""
 
-import pytest
-
 from agent_cli.cli.mcp.exercise import simplest
 from agent_cli.contracts.timeline import Json
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "value"),
     [
         ({"default": 3, "const": 4}, 3),
