@@ -129,7 +129,7 @@ def test_settings_of_git_are_protected_once_they_can_be_read_again(
     with few_descriptors(), pytest.raises(OSError, match="Too many open files"):
         GitSearch().around(root)
     with few_descriptors(), pytest.raises(OSError, match="Too many open files"):
-        [*linked_from_home([root])]
+        linked_from_home([root])
 
     policy = SandboxPolicy((root,), home=home, own=(), is_secret=is_secret)
     with few_descriptors(), pytest.raises(OSError, match="Too many open files"):
