@@ -18,6 +18,7 @@ from agent_cli.app.web_tools import page_contacts
 from agent_cli.app.workbench import Workbench
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.options import ThinkingLevel
+from agent_cli.contracts.permissions import CallJudgement, HostContact
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.wording import one_line
 from agent_cli.mcp_client import McpServers
@@ -329,17 +330,18 @@ class App:
         return [*hosts.refused] if (hosts := self._bench.session.hosts) else []
 
     @property
-    def judged(self) -> Sequence[tuple[str, str]]:
-        """The calls that the judge of the mode auto judged, and why it had doubts; "" if none."""
-        return [(each.call, each.reason) for each in self._bench.judge.verdicts]
+    def judged(self) -> Sequence[CallJudgement]:
+        """The calls that the judge of the mode auto judged."""
+        return [CallJudgement(each.call, each.reason) for each in self._bench.judge.verdicts]
 
     @property
-    def contacts(self) -> Sequence[tuple[str, str, str]]:
-        """Each host that was asked for, by what, and why it was not reached; "" if it was."""
+    def contacts(self) -> Sequence[HostContact]:
+        """The hosts that were asked for."""
         hosts = self._bench.session.hosts
+        by_commands = hosts.contacts if hosts else {}
         agents = [self.agents.work(each.number).prompts for each in self.agents.all()]
         return [
-            *((host, "commands", why) for host, why in (hosts.contacts if hosts else {}).items()),
+            *(HostContact(host, "commands", refusal) for host, refusal in by_commands.items()),
             *page_contacts(chain(self.agent.conversation.prompts, *agents)),
             *server_contacts(self._startup, self.servers.states()),
         ]

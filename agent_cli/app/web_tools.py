@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.claude_tools import CLAUDE_NAMES
 from agent_cli.contracts.hosted_blocks import error_of, is_result, is_use
+from agent_cli.contracts.permissions import HostContact
 from agent_cli.contracts.timeline import (
     BlockOutput,
     Error,
@@ -112,11 +113,8 @@ def web_facts(startup: StartupContext, rules: Rules) -> str:
     return f"no searches: {_why_not(startup, WEB_SEARCH_TOOL, search)}; {read}"
 
 
-def page_contacts(prompts: Iterable[Prompt]) -> Sequence[tuple[str, str, str]]:
-    """Return each host that a page was asked for, `web_fetch`, and why none was read, or "".
-
-    Pages that the API read count, too.
-    """
+def page_contacts(prompts: Iterable[Prompt]) -> Sequence[HostContact]:
+    """Return the hosts that pages were asked for, also those that the API read."""
     found: dict[str, str] = {}
     asked: dict[str, str] = {}
     for output in entries(prompts):
@@ -131,7 +129,7 @@ def page_contacts(prompts: Iterable[Prompt]) -> Sequence[tuple[str, str, str]]:
                 asked[str(block.get("id"))] = _host(block.get("input"))
             elif is_result(block) and (host := asked.get(str(block["tool_use_id"]))):
                 found[host] = error_of(block)
-    return [(host, WEB_FETCH_TOOL, why) for host, why in found.items() if host]
+    return [HostContact(host, WEB_FETCH_TOOL, why) for host, why in found.items() if host]
 
 
 def _host(arguments: Json) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permission_modes import Mode
@@ -78,6 +78,21 @@ class ExplainedPart:
     def joined(self, operator: str) -> "ExplainedPart":
         """Return this part behind *operator*."""
         return replace(self, text=f"{operator}{self.text}")
+
+
+class HostContact(NamedTuple):
+    """A host that `asked_by` asked for; `refusal` says why it was not reached, or ""."""
+
+    host: str
+    asked_by: str
+    refusal: str = ""
+
+
+class CallJudgement(NamedTuple):
+    """A call that the judge of the mode auto judged; `doubt` says why it had doubts, or ""."""
+
+    call: str
+    doubt: str = ""
 
 
 class PermissionsPort(Protocol):

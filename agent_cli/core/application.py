@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from agent_cli.contracts.dialogs import CallDialogs, ModelDialogs, Reread, ServerDialogs
 from agent_cli.contracts.options import ThinkingLevel
-from agent_cli.contracts.permissions import PermissionsPort
+from agent_cli.contracts.permissions import CallJudgement, HostContact, PermissionsPort
 from agent_cli.contracts.prompt_commands import PromptCommand
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import Json
@@ -104,13 +104,13 @@ class ApprovingApplication(AgentApplication, Protocol):
     """A program whose tool calls need a person's decision."""
 
     @property
-    def contacts(self) -> Sequence[tuple[str, str, str]]:
-        """Each host that was asked for, by what, and why it was not reached; "" if it was."""
+    def contacts(self) -> Sequence[HostContact]:
+        """The hosts that were asked for."""
         ...
 
     @property
-    def judged(self) -> Sequence[tuple[str, str]]:
-        """The calls that the judge of the mode auto judged, and why it had doubts; "" if none."""
+    def judged(self) -> Sequence[CallJudgement]:
+        """The calls that the judge of the mode auto judged."""
         ...
 
     @property

@@ -46,7 +46,13 @@ from agent_cli.contracts.listings import (
 from agent_cli.contracts.messages import ToolResultMessage, UserMessage
 from agent_cli.contracts.options import ThinkingLevel
 from agent_cli.contracts.permission_modes import Mode
-from agent_cli.contracts.permissions import ApprovalFacts, ExplainedPart, Rule
+from agent_cli.contracts.permissions import (
+    ApprovalFacts,
+    CallJudgement,
+    ExplainedPart,
+    HostContact,
+    Rule,
+)
 from agent_cli.contracts.prompt_commands import PromptCommand, WrittenPrompt
 from agent_cli.contracts.provider import (
     BlockEnd,
@@ -372,8 +378,8 @@ class Application:
     undecided_files: Sequence[Path] = ()
     refused_commands: Sequence[str] = ()
     refused_hosts: Sequence[str] = ()
-    contacts: Sequence[tuple[str, str, str]] = ()
-    judged: Sequence[tuple[str, str]] = ()
+    contacts: Sequence[HostContact] = ()
+    judged: Sequence[CallJudgement] = ()
     models: Mapping[str, str] = {"normal": "model-1", "high": "model-2"}
     prompts: Sequence[PromptCommand] = (
         Prompt("review"),

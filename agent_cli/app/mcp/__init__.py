@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import SettingsError
-from agent_cli.contracts.permissions import NETWORK
+from agent_cli.contracts.permissions import NETWORK, HostContact
 from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.user_servers import Switches, local_file, user_file
 from agent_cli.settings import SERVERS_FILE
@@ -51,18 +51,17 @@ def configured_servers(startup: StartupContext) -> Iterator["ServerConfig | Serv
 
 def server_contacts(
     startup: StartupContext, states: Sequence["ServerState"]
-) -> Sequence[tuple[str, str, str]]:
-    """Return each host that a server is at, the server, and why it was not reached, or ""."""
+) -> Sequence[HostContact]:
+    """Return the hosts of the MCP servers in *states*."""
     from agent_cli.mcp_client import ServerProblem
 
     reasons = {state.name: state.reason for state in states if state.phase != "disabled"}
-    found: list[tuple[str, str, str]] = []
+    found: list[HostContact] = []
     for server in configured_servers(startup):
         host = server.host if isinstance(server, ServerProblem) else urlsplit(server.url).netloc
         if host and server.name in reasons:
-            found.append(
-                (host.rpartition("@")[2], f"MCP server {server.name}", reasons[server.name])
-            )
+            address, asked_by = host.rpartition("@")[2], f"MCP server {server.name}"
+            found.append(HostContact(address, asked_by, reasons[server.name]))
     return found
 
 

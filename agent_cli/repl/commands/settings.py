@@ -155,11 +155,11 @@ def _permissions(context: Context, _argument: str) -> None:
     show(context, Table(columns, rows, empty="no rules"))
     if contacts := context.app.contacts:
         columns = [Column("host"), Column("asked for by"), Column("in this session", style="dim")]
-        found = [(host, by, why or "reached") for host, by, why in contacts]
+        found = [(each.host, each.asked_by, each.refusal or "reached") for each in contacts]
         show(context, Table(columns, found))
     if judged := context.app.judged:
         columns = [Column("judged call"), Column("by the judge of the mode auto", style="dim")]
-        show(context, Table(columns, [(call, reason or "allowed") for call, reason in judged]))
+        show(context, Table(columns, [(each.call, each.doubt or "allowed") for each in judged]))
 
 
 def _theme(context: Context, name: str) -> Awaitable[None] | None:
