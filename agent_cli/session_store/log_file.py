@@ -9,9 +9,8 @@ import fcntl
 import hashlib
 import json
 import os
-import time
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from agent_cli.contracts.errors import SessionError
@@ -27,8 +26,6 @@ _BODY_AT = len(_HEAD) + _SUM_CHARS + 2
 _NO_RECORD = "is not a record"
 # The line of the session and that of its first prompt: a copy of what is before it is empty.
 _BEFORE_PROMPTS = 2
-# A file system may date what is written next a little behind the clock.
-_AGO_NS = 1_000_000_000
 
 
 def damaged(session_id: str, fault: str, remedy: str) -> str:
@@ -107,7 +104,6 @@ class LogFile:
             os.close(descriptor)
             path.unlink()  # so that another attempt can create it
             raise
-        _date_back(path.parent)
         return cls(descriptor, Log((), 0, _FIRST, None))
 
     @classmethod
@@ -127,7 +123,6 @@ class LogFile:
         except BaseException:
             release(descriptor)
             raise
-        _date_back(path.parent)
         return cls(descriptor, log), log
 
     def append(self, records: Sequence[JsonObject], *, sync: bool) -> None:
@@ -231,25 +226,6 @@ def _line(record: JsonObject, previous: str) -> tuple[bytes, str]:
 
 def _sum(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()[:_SUM_CHARS]
-
-
-def _date_back(folder: Path) -> None:
-    """Date files in *folder* that are dated ahead of the clock a second ago, in their order.
-
-    The clock was set back since: they would stay the last used ones until it is there again.
-    """
-    now_ns = time.time_ns()
-    dated: list[tuple[int, str]] = []
-    with suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            with suppress(FileNotFoundError):  # deleted meanwhile
-                if entry.name.endswith(".jsonl"):
-                    dated.append((entry.stat().st_mtime_ns, entry.path))
-    ahead = sorted(each for each in dated if each[0] > now_ns)
-    for place, (_, path) in enumerate(ahead):
-        at_ns = now_ns - _AGO_NS + place
-        with suppress(OSError):  # not ours
-            os.utime(path, ns=(at_ns, at_ns))
 
 
 def _lock(descriptor: int, path: Path, otherwise: str = "") -> None:

@@ -5,7 +5,6 @@ import math
 import os
 import random
 import re
-import time
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -625,30 +624,6 @@ def test_latest_session_is_the_latest_of_the_workspace(store: SessionStore) -> N
     assert store.latest(Path("/here")) == here[1].id
     with pytest.raises(SessionNotFound, match=r"no session of /else/nowhere to continue yet$"):
         store.latest(Path("/else/nowhere"))
-
-
-@pytest.mark.parametrize("goes_on", [True, False])
-def test_session_used_after_the_clock_was_set_back_is_the_latest(
-    store: SessionStore, goes_on: bool
-) -> None:
-    """`-c` went on with one dated ahead until the clock was there again, days or years later."""
-    before, *ahead = [short_session(store, text, at=Path("/here")) for text in ("a", "b", "c")]
-    used_in_this_order(before)
-    for day, session in enumerate(ahead, 1):
-        os.utime(session.path, (time.time() + day * 86_400,) * 2)
-    assert store.latest(Path("/here")) == ahead[-1].id  # the last used one, until another is
-
-    if goes_on:
-        last, conversation = store.resume(before.id)
-        last.rename("used")
-        assert conversation.id == before.id
-    else:
-        last = short_session(store, "d", at=Path("/here"))
-    last.close()
-
-    used = [path.stem for path in store.files()]
-    assert used[:3] == [last.id, ahead[1].id, ahead[0].id]
-    assert store.latest(Path("/here")) == last.id
 
 
 def test_session_of_a_folder_that_was_moved_is_named(store: SessionStore, tmp_path: Path) -> None:
