@@ -16,7 +16,7 @@ from agent_cli.settings import ENVIRONMENT_PREFIX, GUARD_KINDS, Entry, KeyPath
 from agent_cli.settings.rules import SettingRule, fold
 from agent_cli.settings.schema import Settings
 from agent_cli.system import paths
-from agent_cli.system.shapes import is_array, is_mapping, is_sequence
+from agent_cli.system.shapes import is_array, is_mapping, is_object, is_sequence
 
 # Top-level keys in the settings files of older programs.
 OLD_NAMES = {
@@ -185,10 +185,10 @@ def _checked(key: str, rule: SettingRule, entry: Entry, value: object) -> object
 
 def _found(rule: SettingRule, value: object) -> str:
     """Return the value as JSON, short and without secrets; of several, which are wrong."""
-    if isinstance(value, dict):
-        wrong = [str(name) for name, each in value.items() if not _fits(rule, {name: each})]
+    if is_object(value):
+        wrong = [name for name, each in value.items() if not _fits(rule, {name: each})]
         return f"this table{_named(wrong) if _fits(rule, {}) else ''}"
-    if isinstance(value, list):
+    if is_array(value):
         wrong = [f"entry {n}" for n, each in enumerate(value, 1) if not _fits(rule, [each])]
         return f"this value{_named(wrong) if _fits(rule, []) else ''}"
     if rule.secret:
