@@ -208,8 +208,8 @@ def _composed(script: str) -> Iterator[Reading]:
         # Of the first arguments, a few may be subcommands; many are files.
         begins = [each for each in values[:2] if each is values[0] or len(each) <= _SUBCOMMANDS_MAX]
         is_put_in = any(x and y != [(None,)] for x, y in zip(unknown, begins, strict=False))
-        taken = filter(None, chain.from_iterable(compress(values[1:], unknown[1:])))
-        if is_put_in or any(len(each) > 1 or (each[0] or "")[:1] == "-" for each in taken):
+        taken = [*chain.from_iterable(compress(values[1:], unknown[1:]))]
+        if is_put_in or any(len(x) > 1 or "".join(filter(None, x))[:1] == "-" for x in taken):
             yield from (tuple(chain.from_iterable(each)) for each in product(*values))
 
 
