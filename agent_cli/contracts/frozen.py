@@ -64,6 +64,11 @@ def frozen(value: "Json") -> "Json":
     return value
 
 
+def is_frozen(value: "Json") -> bool:
+    """Return whether *value* can never change."""
+    return isinstance(value, FrozenDict | FrozenList) or not isinstance(value, dict | list)
+
+
 class Frozen:
     """Base of frozen dataclasses whose JSON is frozen too, in tuples as well."""
 

@@ -28,8 +28,8 @@ _KEPT_BYTES_MAX = 8_000_000
 class Pieces(Generic[T]):
     """Keeps what was made of each message, so that the next request makes only what follows.
 
-    For the last conversations, by the objects: nobody changes a message in place. Threads may share
-    it.
+    For the last conversations, by the objects: whoever passes the same one again must not have
+    changed it in place. Threads may share it.
     """
 
     def __init__(self, make: Callable[[T], bytes]) -> None:

@@ -254,7 +254,7 @@ def test_turn_digests_only_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(json, "dumps", counted)
     threads, translated = MessageThreads(Connection(threads_above_tokens=1)), Translated()
-    said = AssistantMessage(SAID.content)
+    said = AssistantMessage(UserMessage(SAID.content).content)  # frozen, as in the record
     history: list[LlmMessage] = [UserMessage.of("hi"), said] * 100
     history.append(UserMessage.of("go on"))
     counts: list[int] = []

@@ -1,6 +1,8 @@
 """The body and headers of a request, as the server received them."""
 
 import json
+from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -265,11 +267,15 @@ _LATE = ToolSpec("mcp__s__late", "", {"type": "object"}, is_deferred=True)
 
 
 def _replies(*blocks: Block, stop_reason: str = "end_turn") -> AssistantMessage:
-    return AssistantMessage(blocks, stop_reason)
+    return AssistantMessage(_as_in_the_record(blocks), stop_reason)
 
 
 def _results(*blocks: Block, call_id: str = "t1", is_error: bool = False) -> ToolResultMessage:
-    return ToolResultMessage(call_id, "read", blocks, is_error=is_error)
+    return ToolResultMessage(call_id, "read", _as_in_the_record(blocks), is_error=is_error)
+
+
+def _as_in_the_record(blocks: Sequence[Block]) -> tuple[Block, ...]:
+    return UserMessage((*blocks,)).content
 
 
 _USUAL_MESSAGES: list[LlmMessage] = [
@@ -369,3 +375,18 @@ def test_message_that_was_sent_before_is_the_same_object() -> None:
         kept = sent_before[:-3]  # all but two with a cache marker, and the end
         assert [a is b for a, b in zip(kept, messages, strict=False)] == [True] * len(kept)
         sent_before = messages
+
+
+async def test_message_that_a_program_changes_in_place_is_sent_as_it_is_now() -> None:
+    """A deep copy of the record may be changed, also between two requests that it is part of."""
+    first, *others = deepcopy([UserMessage.of("1"), _USE, _RESULT, _replies(text_block("Done."))])
+    async with (
+        FakeMessagesApi(answer=lambda _request: reply("ok")) as api,
+        asker(api) as it,
+    ):
+        for number in range(1, 5):
+            first.content[0]["text"] = str(number)
+            await it.ask(request(first, *others, UserMessage.of("Go on.")))
+
+    texts = [each.body["messages"][0]["content"][0]["text"] for each in api.requests]
+    assert texts == ["1", "2", "3", "4"]

@@ -14,6 +14,7 @@ from operator import is_
 from typing import Final
 
 from agent_cli.contracts.found_tools import CALL_FOUND, REFERENCE
+from agent_cli.contracts.frozen import is_frozen
 from agent_cli.contracts.messages import AssistantMessage, LlmMessage, UserMessage
 from agent_cli.contracts.options import ThinkingLevel
 from agent_cli.contracts.provider import Model, ModelRequest
@@ -102,7 +103,8 @@ class Translated:
 
     A reply begins a new message of the API, and what is made of a message depends on those of its
     own turn. Where more decides, all is made anew: with tools that the API runs or that a search
-    finds, and for efforts once there is a new message of the user. Threads may share it.
+    finds, and for efforts once there is a new message of the user. Messages of a program that it
+    may still change in place are not kept either. Threads may share it.
     """
 
     def __init__(self) -> None:
@@ -135,7 +137,7 @@ def _until_last_reply(
 ) -> tuple[int, int] | None:
     """Return how many messages stand before the last reply, and how many *messages* they became.
 
-    None if there are none, or if more than a turn decides about their form.
+    None if there are none, if one may change, or if more than a turn decides about their form.
     """
     history = request.messages
     at = len(history) - 1
@@ -145,6 +147,8 @@ def _until_last_reply(
     ):
         at -= 1
     if at <= 0 or is_hosted(history) or any(map(_refers, history)):
+        return None
+    if not all(map(_is_fixed, history[:at])):
         return None
     last, _ = _conversation(replace(request, messages=history[at:]), form)
     of = len(messages) - len(last)
@@ -162,6 +166,12 @@ def _is_made_alone(history: Sequence[LlmMessage], form: MessageForm) -> bool:
         _refers(each) or (isinstance(each, UserMessage) and (form.has_efforts or each.signed))
         for each in history
     )
+
+
+def _is_fixed(message: LlmMessage) -> bool:
+    """Return whether nothing in *message* can change, as in a deep copy of the record."""
+    signed = message.signed if isinstance(message, UserMessage) else None
+    return all(map(is_frozen, message.content)) and (not signed or is_frozen(signed.block))
 
 
 def _refers(message: LlmMessage) -> bool:
