@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Annotated, Any, cast, get_args, get_origin
 
 from agent_cli.contracts.errors import SettingsError
-from agent_cli.contracts.wording import first_named
+from agent_cli.contracts.wording import first_named, one_line
 from agent_cli.contracts.written_hooks import NOT_HERE, guards_on
 from agent_cli.settings import ENVIRONMENT_PREFIX, GUARD_KINDS, Entry, KeyPath
 from agent_cli.settings.rules import SettingRule, fold
@@ -193,11 +193,9 @@ def _found(rule: SettingRule, value: object) -> str:
         return f"this value{_named(wrong) if _fits(rule, []) else ''}"
     if rule.secret:
         return "this value"
-    import json  # as the next two, only after an invalid setting
+    import json  # only after an invalid setting
 
-    from agent_cli.system.redaction import Redactor
-
-    found = Redactor().text(json.dumps(value, ensure_ascii=False, default=str))
+    found = _redacted(json.dumps(value, ensure_ascii=False, default=str))
     return found if len(found) <= _FOUND_CHARS_MAX else found[:_FOUND_CHARS_MAX] + "…"
 
 
@@ -210,7 +208,16 @@ def _fits(rule: SettingRule, value: object) -> bool:
 
 
 def _named(wrong: Sequence[str]) -> str:
-    return f" (wrong: {first_named(wrong, _NAMED_MAX)})" if wrong else ""
+    # A secret may have become the name.
+    names = [one_line(_redacted(name), _FOUND_CHARS_MAX) for name in wrong[:_NAMED_MAX]]
+    named = first_named([*names, *wrong[_NAMED_MAX:]], _NAMED_MAX)
+    return f" (wrong: {named})" if wrong else ""
+
+
+def _redacted(text: str) -> str:
+    from agent_cli.system.redaction import Redactor  # only after an invalid setting
+
+    return Redactor().text(text)
 
 
 def _nearest(written: str, known: Mapping[str, str]) -> str:

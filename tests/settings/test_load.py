@@ -271,6 +271,12 @@ def test_a_wrong_value_is_an_error_that_says_what_is_allowed(line: str, complain
             "models = {b = 'x', a = 1}",
             ":1: models must be a table of texts, not this table (wrong: a)",
         ),
+        (
+            f"[[mcp.servers]]\nname = 'x'\n[mcp.servers.env]\nsk-ant-api03-{'a' * 40} = 1\n"
+            f'"a\\nb" = 1\n{"c" * 80} = 1\nd = 1',
+            ":1: mcp.servers.x.env must be a table of texts, not this table (wrong: ***, a b,"
+            f" {'c' * 59}… and 1 more)",
+        ),
     ],
 )
 def test_setting_of_the_wrong_type_is_an_error(text: str, complaint: str) -> None:
