@@ -23,8 +23,8 @@ from agent_cli.system.loading import late_pattern
 from agent_cli.system.paths import real_path
 
 FINDS: Final = frozenset({"find", "gfind"})
-_ENTER_DIR: Final = frozenset({"cd", "pushd"})
-CHANGE_DIR: Final = _ENTER_DIR | {"popd"}
+ENTER_DIR: Final = frozenset({"cd", "pushd"})
+CHANGE_DIR: Final = ENTER_DIR | {"popd"}
 REMOVES_NAMED: Final = frozenset({"rm", "unlink"})
 UNLINKS: Final = REMOVES_NAMED | {"shred"}
 REMOVES_TREES: Final = frozenset({"rimraf", "del-cli", "srm"})
@@ -217,16 +217,6 @@ def lost_rights(words: Sequence[str]) -> str | None:
     return None
 
 
-def is_elsewhere(commands: Sequence[tuple[str, Reading]], root: PurePath) -> bool:
-    """Return whether *commands*, names and arguments, change to a folder outside *root*."""
-    return any(
-        _leaves(words, root)
-        if name in _ENTER_DIR
-        else any(is_vital(each, root) for each in entered(name, words))
-        for name, words in commands
-    )
-
-
 def leads_out(commands: Sequence[tuple[str, Reading]], root: PurePath) -> bool:
     """Return whether a path in which *commands* delete may lead outside *root*, by a link."""
     if any(name in _OTHER_ROOT for name, _ in commands):
@@ -268,18 +258,9 @@ def leads_out(commands: Sequence[tuple[str, Reading]], root: PurePath) -> bool:
     )
 
 
-def _leaves(arguments: Reading, root: PurePath) -> bool:
-    """Return whether a `cd` with *arguments* may leave *root*."""
-    folders = [word for word in arguments if word is None or not word.startswith("-")]
-    return not folders or any(
-        each is None or (PurePath(each) not in (PurePath(), root) and is_vital(each, root))
-        for each in (x if not x or x[0] == "~" else os.path.normpath(x) for x in folders)
-    )
-
-
 def entered(name: str, arguments: Reading) -> Iterator[str | None]:
     """Yield the folders that a wrapper or `cd` with *arguments* may enter."""
-    if name in _ENTER_DIR:
+    if name in ENTER_DIR:
         yield from arguments
     elif option := _OPTION_OF_FOLDER.get(name):
         for word, behind in pairwise((*arguments, None)):

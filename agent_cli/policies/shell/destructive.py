@@ -17,7 +17,6 @@ from agent_cli.policies.shell.deleted_folders import (
     UNLINKS,
     entered,
     is_cache,
-    is_elsewhere,
     is_foreign_file,
     is_recursive,
     is_vital,
@@ -25,6 +24,7 @@ from agent_cli.policies.shell.deleted_folders import (
     lost_rights,
     without_caches,
 )
+from agent_cli.policies.shell.entered_folders import is_elsewhere
 from agent_cli.policies.shell.foreign_code import lists_and_deletes
 from agent_cli.policies.shell.git_losses import (
     MOVES_HISTORY,

@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 from agent_cli.policies.shell.deleted_folders import (
     CHANGE_DIR,
+    ENTER_DIR,
     FINDS,
     UNLINKS,
+    entered,
     is_cache,
     is_foreign_file,
+    is_vital,
 )
 from agent_cli.policies.shell.places import (
     MAY_BE_OTHERS,
@@ -28,6 +31,7 @@ from agent_cli.policies.shell.places import (
     text_of,
     words_of,
 )
+from agent_cli.policies.shell.readings import Reading
 from agent_cli.policies.shell.searches import split_search, starts_remover
 from agent_cli.policies.shell.starters import base_name, is_shell, options_end
 from agent_cli.policies.shell.syntax import descendants, source, syntax_tree
@@ -45,8 +49,57 @@ _VALUE: Final = late_pattern(r"\$(?:\{(\w+)\}|(\w+))", re.ASCII)
 _OWN_SHELLS: Final = frozenset(
     {"subshell", "pipeline", "command_substitution", "process_substitution", "function_definition"}
 )
+# With it, as by `cd -P` or `set -P`, `..` is the folder above where a link leads.
+_FOLLOWS_LINKS: Final = late_pattern(r"-\w*P\w*|physical")
+_SETS_OPTIONS: Final = ENTER_DIR | {"set"}
+_MAKES_LINKS: Final = frozenset({"ln", "cp", "mv", "tar"})
+_FOLDER_OF_SCRIPT: Final = late_pattern(
+    r"\$\(\s*dirname\s+(?:--\s+)?\"?\$(?:0|BASH_SOURCE|\{BASH_SOURCE(?:\[0\])?\}|\{0\})\"?\s*\)"
+)
+_PRINTS_FOLDER: Final = late_pattern(r"\$\(\s*cd\s+\"?([\w./-]+)\"?\s*&&\s*pwd\s*\)")
+OWN_NAMES: Final = frozenset({"0", "BASH_SOURCE"})
+"""The variables by which a script knows its own path."""
 _DEPTH_MAX: Final = 4
 _FOLLOWED_CHARS_MAX: Final = 1_000  # of a folder: a thousand `cd a` take long
+
+
+def is_elsewhere(commands: Sequence[tuple[str, Reading]], root: PurePath) -> bool:
+    """Return whether *commands*, names and arguments, change to a folder outside *root*."""
+    options = chain.from_iterable(words for name, words in commands if name in _SETS_OPTIONS)
+    # What is a link already is found where it leads.
+    makes_links = any(name in _MAKES_LINKS for name, _ in commands)
+    follows = makes_links and any(map(_FOLLOWS_LINKS.fullmatch, filter(None, options)))
+    return any(
+        _leaves(words, root, follows=follows)
+        if name in ENTER_DIR
+        else any(is_vital(each, root) for each in entered(name, words))
+        for name, words in commands
+    )
+
+
+def _leaves(arguments: Reading, root: PurePath, *, follows: bool) -> bool:
+    """Return whether a `cd` with *arguments* may leave *root*; it *follows* links before `..`."""
+    folders = [word for word in arguments if word is None or not word.startswith("-")]
+    is_written = (follows or not each or each[0] == "~" for each in folders)
+    paths = [
+        each if is_kept else os.path.normpath(each or "")
+        for each, is_kept in zip(folders, is_written, strict=True)
+    ]
+    return not folders or any(
+        each is None or (PurePath(each) not in (PurePath(), root) and is_vital(each, root))
+        for each in paths
+    )
+
+
+def with_own_folder(text: str, path: str) -> str:
+    """Return *text*, the script in *path*, with the folder of that instead of `dirname $0`.
+
+    Unless that is one from the root or the home, or outside.
+    """
+    if path.startswith(("/", "~", "..")) or "/.." in path:
+        return text
+    folder = path.rpartition("/")[0] or "."
+    return _PRINTS_FOLDER.sub(r"\1", _FOLDER_OF_SCRIPT.sub(folder, text))
 
 
 def removals_in_entered(script: str, roots: Sequence[PurePath]) -> Iterator[str]:

@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Final
 
 from agent_cli.policies.shell.assignments import EXPANSIONS, Assignments, script_in
 from agent_cli.policies.shell.effects import is_known
+from agent_cli.policies.shell.entered_folders import OWN_NAMES, with_own_folder
 from agent_cli.policies.shell.foreign_code import (
     commands_in,
     paths_run,
     plain_path,
     reads_code,
+    runs_as_named,
     started_by,
     starts_code,
 )
@@ -46,6 +48,7 @@ from agent_cli.policies.shell.starters import (
 from agent_cli.policies.shell.syntax import (
     NOT_WORDS,
     descendants,
+    document,
     opened_file,
     outermost,
     source,
@@ -79,12 +82,9 @@ _RUN_TEXT: Final = frozenset({"eval", "trap", "ssh", "su"})
 _DECODES: Final = late_pattern(r"\b(?:base64|b64decode|xxd|openssl)\b")
 _ENCODED_MAX: Final = 200
 _WRITES: Final = late_pattern(r">|\btee\b")
-_FOLDER_OF_SCRIPT: Final = late_pattern(
-    r"\$\(\s*dirname\s+(?:--\s+)?\"?\$(?:0|BASH_SOURCE|\{BASH_SOURCE(?:\[0\])?\}|\{0\})\"?\s*\)"
-)
-_PRINTS_FOLDER: Final = late_pattern(r"\$\(\s*cd\s+\"?([\w./-]+)\"?\s*&&\s*pwd\s*\)")
-# A here-document in which bash puts values before it is written.
+# A here-document in which bash puts values before it is written, and the name of such a value.
 _IS_FILLED: Final = late_pattern(r"<<-?\s*[^\s'\"\\<-]")
+_PUT_IN: Final = late_pattern(r"(?<!\\)(?:\\\\)*\$\{?[!#]?(\w+)", re.ASCII)
 _COMPOSED_MAX: Final = 200
 _LIST: Final = late_pattern(r"\"?\$(?:[@*]|\{[@*]\})\"?")
 _QUOTE: Final = late_pattern(r"[\"']")
@@ -178,10 +178,8 @@ def _handed_to_shells(script: str, *, is_all: bool, depth: int = 0) -> Iterator[
 @lru_cache(maxsize=1)
 def _shell_ends(command: "Node") -> float:
     """Return where the first word of *command* ends that may run a text behind it, in bytes."""
-    shells = (
-        x for x in _words(command) if is_shell(source(x)) or base_name(source(x)) in _RUN_TEXT
-    )
-    return next((word.end_byte for word in shells), inf)
+    words = ((base_name(source(word)), word.end_byte) for word in _words(command))
+    return next((end for name, end in words if is_shell(name) or name in _RUN_TEXT), inf)
 
 
 def _with_values_of(script: str, texts: Iterable[str]) -> Iterator[str]:
@@ -300,7 +298,7 @@ def documents(script: str) -> Iterator[str]:
         if node.type == "herestring_redirect":
             yield "".join(map(without_quotes, map(source, node.named_children)))
         elif node.type == "heredoc_body":
-            yield source(node)
+            yield document(node)
 
 
 def without_quotes(word: str) -> str:
@@ -336,6 +334,7 @@ def _files_run(script: str, seen: Sequence[Reading]) -> Iterator[tuple[str, bool
     """
     run = paths_run(seen) if _WRITES.search(script) else dict[str, bool]()
     codes = {path.rpartition("/")[2]: is_code for path, is_code in run.items()}
+    named = runs_as_named(seen) if run else ()
     # From the end on: a file may be made of one that was written before.
     for node in reversed([*descendants(syntax_tree(script))] if run else ()):
         opened = opened_file(node) if node.type == "file_redirect" else None
@@ -350,10 +349,10 @@ def _files_run(script: str, seen: Sequence[Reading]) -> Iterator[tuple[str, bool
         copied = chain.from_iterable(words[1:] for words in inside if words[:1] == ("cat",))
         codes |= {each.rpartition("/")[2]: is_code for each in filter(None, copied)}
         # Under another name than the one that runs, its folder may be another one, too.
-        yield from _as_run(part, inside, path if path in run else "/", is_code=is_code)
+        yield from _as_run(part, inside, path if path in named else "/", is_code=is_code)
     teed = {plain_path(word or "") for words in seen if words[:1] == ("tee",) for word in words}
     if path := next(iter(sorted(teed & run.keys())), ""):
-        yield from _as_run(script, seen, path, is_code=run[path])
+        yield from _as_run(script, seen, path if path in named else "/", is_code=run[path])
 
 
 def _statement_around(redirect: "Node") -> "Node":
@@ -368,13 +367,13 @@ def _as_run(
     part: str, inside: Sequence[Reading], path: str, *, is_code: bool
 ) -> Iterator[tuple[str, bool, bool]]:
     """Yield each text in *part*, the script in *path*, with its folder instead of `dirname $0`."""
-    is_known = not (path.startswith(("/", "~", "..")) or "/.." in path)
-    folder, is_filled = path.rpartition("/")[0] or ".", _IS_FILLED.search(part) is not None
+    put_in = {*_PUT_IN.findall(part)} if _IS_FILLED.search(part) else set[str]()
+    folder_of = path if put_in.isdisjoint(OWN_NAMES) else "/"
     for text in _texts(part, inside):
         first = text.lstrip().partition("\n")[0] if text.lstrip()[:2] == "#!" else ""
         is_other = is_code or any(starts_code((word,)) for word in first[2:].split())
-        here = _PRINTS_FOLDER.sub(r"\1", _FOLDER_OF_SCRIPT.sub(folder, text)) if is_known else text
-        yield here, is_other, not (is_filled and "$" in text)
+        is_set = any(re.search(rf"(?<![$\{{\w]){each}\b", text) for each in put_in)
+        yield with_own_folder(text, folder_of), is_other, not is_set
 
 
 def _behind(mark: re.Pattern[str], text: str) -> Iterator[Reading]:

@@ -8,7 +8,7 @@ it runs. That is a list of words and no proof.
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from typing import Final
 
@@ -55,7 +55,7 @@ _STATEMENT: Final = late_pattern(r"[^;\n]+")
 # A call that sends a statement to a database, but none that is gone with the program.
 _QUERIES: Final = late_pattern(r"\.(?:execute(?:script|many)?|query|raw)\s*[(\"'`]")
 # The value comes later, as in a program that serves requests.
-_OF_ONE_ROW: Final = late_pattern(r"=\s*(?:\?|%s|[:@$]\w)")
+_OF_ONE_ROW: Final = late_pattern(r"\bwhere\b[^;]*=\s*[\"']?(?:\?|%s|[:@$]\w|\$?\{)", re.IGNORECASE)
 # A call that deletes one file, which it names by its whole path.
 _UNLINKS: Final = late_pattern(
     r"\b(?:os\.(?:remove|unlink)|unlink(?:Sync)?|File\.delete)[\s(]*(?:os\.path\.expanduser\(\s*)?"
@@ -97,6 +97,7 @@ _JOINED: Final = late_pattern(r"(['\"])\s*+(?:[+.]\s*+)?\1")
 # In a script of sed.
 _FILE_OF_SED: Final = late_pattern(r"[rRwW]\s*([~/.]\S*)")
 _RUN_FILES: Final = frozenset({"source", "."})
+_SOURCED: Final = frozenset({("source",), (".",)})
 _SHELL_SETTING: Final = late_pattern(r"[-+]\w*[oO]")
 _START_FILES: Final = frozenset({"--rcfile", "--init-file"})
 _COPIES: Final = (("mv",), ("cp",), ("ln",), ("install",))
@@ -152,6 +153,16 @@ def paths_run(seen: Sequence[Reading]) -> Mapping[str, bool]:
             run |= dict.fromkeys(map(plain_path, _code_files(words)), True)
         run |= dict.fromkeys(map(plain_path, _scripts_run(words)), False)
     return run
+
+
+def runs_as_named(seen: Sequence[Reading]) -> Collection[str]:
+    """Return the scripts that *seen* run by the names which those find in `$0`.
+
+    Not one that is sourced, nor one that may run by another name, too.
+    """
+    started = {plain_path(path) for words in seen for path in _scripts_run(words)}
+    others = (words[1:] for words in seen if words[:1] in _COPIES or words[:1] in _SOURCED)
+    return started - {plain_path(word) for words in others for word in words if word}
 
 
 def plain_path(path: str) -> str:

@@ -36,6 +36,7 @@ _ALL_CHARS_MAX = 50_000
 MAY_RUN_ELSEWHERE = late_pattern(r"[;\n(`!]|\|\||(?<![&<>])&(?![&>])")
 """What may be in a script whose commands do not surely run one after the other, by `&&`."""
 _CHANGES_AGAIN = late_pattern(r"\b(?:cd|chdir)\b")
+_MAKES_LINKS = late_pattern(r"\b(?:ln|symlink|link)\b")
 # With one of them, a variable may get another value, or its value be split elsewhere.
 _SETS_UNSEEN = late_pattern(
     r"\b(?:IFS|eval|source|coproc|let|unset|trap|alias|shopt|builtin|command|enable|exec"
@@ -92,7 +93,7 @@ def with_known_words(script: str, *, own_temporary: bool) -> Sequence[str]:
         return ()
     is_sequence = known is not None and _runs_in_order(script)
     may_be_others = MAY_BE_OTHERS.search(script) is not None
-    place = _Place()
+    place = _Place(has_links=_MAKES_LINKS.search(script) is not None)
     changes: list[tuple[Node, Sequence[str]]] = []
     for node in descendants(tree):
         if node.type != "command":
@@ -230,8 +231,9 @@ def _sets_nothing_unseen(tree: "Node", script: str) -> bool:
 class _Place:
     """The folder that a script is in after each `cd`, from where it started; ".." if unknown."""
 
-    def __init__(self) -> None:
-        self._folder, self._before = ".", ".."
+    def __init__(self, *, has_links: bool) -> None:
+        """With *has_links*, a folder in /tmp may be one to a folder of the workspace."""
+        self._folder, self._before, self._has_links = ".", "..", has_links
 
     def after(self, command: "Node", texts: Sequence[str | None]) -> Sequence[str | None]:
         """Return the folder that *command*, a `cd` to one of *texts*, changes to, if known."""
@@ -246,8 +248,9 @@ class _Place:
         if text and is_known and is_alone and not in_pipe:
             whole = text if text[0] == "/" else f"{self._folder}/{text}"
             folder = self._before if text == "-" else os.path.normpath(whole)
-            # Any other folder from the root may be the workspace, or around it.
-            if folder[0] != "/" or f"{folder}/".startswith(f"{NEW}/"):
+            # Any other folder from the root may be the workspace, or around it, as a link may.
+            is_new = f"{folder}/".startswith(f"{NEW}/") and not self._has_links
+            if folder[0] != "/" or is_new:
                 self._folder, self._before = folder, self._folder
                 return [folder]
         self._folder = ".."

@@ -105,12 +105,22 @@ def _is_parsed_soon(text: bytes) -> bool:
 def _without_backquotes(root: "Node", text: bytes) -> bytes:
     """Return *text* with `$(...)` for backquotes in the heredocs below *root* that are expanded."""
     for body in reversed([*outermost(root, {"heredoc_body"})]):
-        around = body.parent.children if body.parent else ()
-        mark = b"".join(each.text or b"" for each in around if each.type == "heredoc_start")
-        if not _QUOTES_MARK.search(mark):
+        if _is_expanded(body):
             begin, end = body.start_byte, body.end_byte
             text = text[:begin] + _BACKQUOTED.sub(_with_dollar, text[begin:end]) + text[end:]
     return text
+
+
+def _is_expanded(body: "Node") -> bool:
+    around = body.parent.children if body.parent else ()
+    mark = b"".join(each.text or b"" for each in around if each.type == "heredoc_start")
+    return not _QUOTES_MARK.search(mark)
+
+
+def document(body: "Node") -> str:
+    """Return the text of the heredoc *body* as bash hands it on, but for values that it puts in."""
+    text = body.text or b""
+    return (_ESCAPED.sub(rb"\1", text) if _is_expanded(body) else text).decode()
 
 
 def _with_dollar(found: re.Match[bytes]) -> bytes:

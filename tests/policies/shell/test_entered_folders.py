@@ -188,6 +188,31 @@ def test_deleting_in_the_workspace_by_a_script_that_enters_a_folder_asks_not(scr
     assert not asks(script)
 
 
+_ABOVE_ITS_OWN = 'cat > a/s.sh <<\'E\'\ncd "$(dirname "$0")/.."\nrm -rf x\nE\n'
+
+
+@each_row(
+    "run",
+    [
+        *("mv a/s.sh s.sh && bash s.sh", "cp a/s.sh s.sh; ./s.sh", "ln -s a/s.sh s; bash s"),
+        *("install -m755 a/s.sh s; ./s", "cp a/s.sh /srv/b/s.sh; bash /srv/b/s.sh"),
+        *("source a/s.sh", ". a/s.sh", "bash -c '. a/s.sh'", "bash s.sh; cp a/s.sh s.sh; a/s.sh"),
+    ],
+)
+def test_script_that_enters_the_folder_above_its_own_asks_under_another_name(run: str) -> None:
+    """The name in `$0` is then another one: a script at the top leaves the workspace."""
+    assert not asks(f"{_ABOVE_ITS_OWN}bash a/s.sh")
+    assert not asks(f"{_ABOVE_ITS_OWN}chmod +x a/s.sh && ./a/s.sh")
+    assert asks(f"{_ABOVE_ITS_OWN}{run}")
+
+
+def test_way_back_from_a_link_that_is_made_before_asks() -> None:
+    """With -P, the folder above a link is the one above where the link leads."""
+    assert asks("ln -s /srv/a a && cd -P a/.. && rm -rf x")
+    assert asks("ln -s /srv/a a; set -P; cd a/..; rm -rf x")
+    assert not asks("ln -s ../b a/b; cd a/..; rm -rf x")
+
+
 def test_way_back_from_a_link_asks_where_it_is_no_way_back(tmp_path: Path) -> None:
     """With -P, the folder above a link is the one above where the link leads."""
     root = tmp_path.resolve() / "here"
