@@ -34,8 +34,10 @@ class Emulator(pyte.HistoryScreen):
         if known and (len(known) > len(top) or top[len(known) - 1] is not known[-1][0]):
             known.clear()
         known += [(row, text_of(row)) for row in islice(top, len(known), None)]
-        # pyte notes which rows on the screen changed; most did not.
-        self._shown |= {number: text_of(self.buffer[number]) for number in self.dirty}
+        # pyte notes which rows on the screen changed; most did not. An accent that is drawn in the
+        # first column belongs to the row before, which pyte does not note.
+        changed = self.dirty | {number - 1 for number in self.dirty if number}
+        self._shown |= {number: text_of(self.buffer[number]) for number in changed}
         self.dirty.clear()
         return [*(text for _row, text in known), *(self._shown[at] for at in range(self.lines))]
 
