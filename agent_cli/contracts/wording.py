@@ -26,6 +26,8 @@ STEP_MARKS: Final = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 """The mark before a step of the todo list, by its status; for people and the model."""
 
 ONE_LINE_CHARS_MAX: Final = 100
+# The Unicode categories of controls, and of separators of lines and of paragraphs.
+_BREAKS: Final = ("Cc", "Zl", "Zp")
 
 
 def unpriced(model_id: str) -> str:
@@ -92,6 +94,16 @@ def printable(text: str, *, keep: str = "") -> str:
     import unicodedata  # not on the way to the prompt
 
     return "".join(c for c in text if c in keep or unicodedata.category(c)[0] != "C")
+
+
+def escaped(text: str) -> str:
+    """Return *text* on one line, with each control character as an escape, such as `\\n`."""
+    import unicodedata  # not on the way to the prompt
+
+    return "".join(
+        c.encode("unicode_escape").decode() if unicodedata.category(c) in _BREAKS else c
+        for c in text
+    )
 
 
 def without_fence(text: str, tag: str) -> str:

@@ -59,16 +59,16 @@ def test_file_changes_of_runs_are_shown_undone_and_reported_to_the_model() -> No
 
 def test_name_with_a_newline_is_one_line_to_the_user_and_to_the_model() -> None:
     """It was two names in the list, and its end could read as words of the user."""
-    odd = tool_use("bash", {"command": "touch $'a\\nb\\e[1m'"})
+    odd = tool_use("bash", {"command": "touch $'a\\nb\\r\\xe2\\x80\\xa8c'"})
     with serve_in_thread(reply(odd), *[reply("Done.")] * 2) as api:
         options = ("--permission-mode", "yolo")
         run = agent_cli(*options, script="go\n/diff\n/undo\nhello\n", api=api)
         told = str(api.requests[-1].body["messages"][-1]["content"])
 
-    assert "--- /dev/null\n+++ b/a\\nb\\x1b[1m\n" in run.stderr
-    assert "  deleted   a\\nb\\x1b[1m\n" in run.stderr
+    assert "--- /dev/null\n+++ b/a\\nb\\r\\u2028c\n" in run.stderr
+    assert "  deleted   a\\nb\\r\\u2028c\n" in run.stderr
     assert not [*Path().iterdir()]
-    assert f"are gone: {Path('a').absolute()}\\\\nb" in told
+    assert f"are gone: {Path('a').absolute()}\\\\nb\\\\r\\\\u2028c." in told
 
 
 def test_undo_takes_back_what_a_formatter_of_a_hook_made_of_an_edit() -> None:

@@ -9,7 +9,7 @@ from typing import Final
 
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.file_changes import PlannedUndo, TakenBack, is_own_run
-from agent_cli.contracts.wording import first_named
+from agent_cli.contracts.wording import escaped, first_named
 from agent_cli.system.fixed_paths import directory_at, open_file
 from agent_cli.system.logger import logger
 from agent_cli.undo.logs import CommandLog, drop_kept, is_running
@@ -378,10 +378,8 @@ def undo_note(journal: Journal, run: RunChanges) -> str:
     """Return the note for the model about a run that was undone."""
     logs = journal.logs_of(run)
     was_there, was_not = fates(edits_of(run.changes, logs), logs)
-    # On one line each: the rest of a name must not read as words of the user.
-    restored, deleted = (
-        [str(path).replace("\n", "\\n") for path in paths] for paths in (was_there, was_not)
-    )
+    # The rest of a name must not read as words of the user.
+    restored, deleted = ([escaped(str(each)) for each in paths] for paths in (was_there, was_not))
     what = "changes you made to files earlier in this conversation"
     if is_own_run(run.id):
         what = "what a command of their own had changed"
