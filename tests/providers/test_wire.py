@@ -28,6 +28,7 @@ from agent_cli.providers.anthropic.betas import TASK_BUDGETS, THINKING_BINDING
 from agent_cli.providers.anthropic.models import model_by_id, model_table, thinking_parameters
 from agent_cli.providers.anthropic.wire import parameters
 from agent_cli.providers.anthropic.wire_parts import Translated
+from agent_cli.system.shapes import objects_in
 from tests.messages_api import Answer, FakeMessagesApi, ReceivedRequest, error, reply, search
 from tests.providers.asking import asker, request
 
@@ -377,8 +378,26 @@ def test_message_that_was_sent_before_is_the_same_object() -> None:
         sent_before = messages
 
 
+def test_message_that_a_program_may_change_is_made_anew() -> None:
+    """A deep copy of the record may be changed, and the parts of its messages as well."""
+    begun = UserMessage((text_block("The notes."),), signed=SignedSummary("claude-opus-5-5", {}))
+    for first, is_kept in (
+        (begun, True),
+        (deepcopy(begun), False),
+        (replace(begun, signed=deepcopy(begun.signed)), False),
+    ):
+        translated = Translated()
+        history = [first, _USE, _RESULT, _replies(text_block("Done.")), _USER, _USE, _RESULT]
+        sent = [
+            parameters(request(*history[:count]), compat=True, translated=translated)["messages"]
+            for count in (5, 7)
+        ]
+
+        assert (objects_in(sent[0])[0] is objects_in(sent[1])[0]) == is_kept
+
+
 async def test_message_that_a_program_changes_in_place_is_sent_as_it_is_now() -> None:
-    """A deep copy of the record may be changed, also between two requests that it is part of."""
+    """Two requests with the same deep copy, changed in between, are two different ones."""
     first, *others = deepcopy([UserMessage.of("1"), _USE, _RESULT, _replies(text_block("Done."))])
     async with (
         FakeMessagesApi(answer=lambda _request: reply("ok")) as api,
