@@ -191,8 +191,8 @@ def _entries(path: Path) -> dict[str, object]:
     except TooLong as error:
         raise SettingsError(f"{path} has {error}; move it away") from error
     except json.JSONDecodeError as error:
-        where = f"{path}, line {error.lineno}, column {error.colno}"
-        raise SettingsError(f"{where}: this is not JSON ({error.msg}); correct it") from error
+        where = f"{path}:{error.lineno}"
+        raise SettingsError(f"{where} is not valid JSON: {error.msg}; correct it") from error
     except RecursionError as error:
         raise SettingsError(f"{path} is nested too deeply; correct it") from error
     except ValueError as error:  # Python converts at most 4,300 digits

@@ -188,7 +188,7 @@ def test_missing_server_file_has_no_servers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (b'{"mcpServers": {\n  "a": {;}}', "line 2, column 9: this is not JSON"),
+        (b'{"mcpServers": {\n  "a": {;}}', "mcp.json:2 is not valid JSON: "),
         (b"[]", 'must hold {"mcpServers": {name: {...}, ...}}'),
         (b'{"mcpServers": []}', 'must hold {"mcpServers": {name: {...}, ...}}'),
         (b'{"servers": {"a": {}}}', 'must hold {"mcpServers": {name: {...}, ...}}'),
