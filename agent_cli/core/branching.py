@@ -42,17 +42,18 @@ def branch_points(prompts: Sequence[Prompt]) -> list[BranchPoint]:
     return [point for prompt in prompts if prompt.visible for point in _points_in(prompt)]
 
 
-def up_to(prompts: Sequence[Prompt], last: str) -> list[Prompt]:
+def up_to(prompts: Sequence[Prompt], last: str, *, session: str) -> list[Prompt]:
     """Return *prompts* up to the prompt or entry *last*, with the reply that entry belongs to.
 
     Args:
         prompts: All of them; they are not changed.
         last: The id, or a prefix that no other id has.
+        session: The session's id, for the command that lists the entries.
 
     Raises:
         SessionNotFound: No prompt or entry has that id, or several begin so.
     """
-    number, index = _find(prompts, last)
+    number, index = _find(prompts, last, session)
     if index is None:
         return [*prompts[: number + 1]]
     prompt = prompts[number]
@@ -74,7 +75,7 @@ def _reply(entries: Sequence[Output]) -> BranchPoint:
     return BranchPoint(entries[-1].id, answered=" ".join(texts).strip(), called=called)
 
 
-def _find(prompts: Sequence[Prompt], last: str) -> tuple[int, int | None]:
+def _find(prompts: Sequence[Prompt], last: str, session: str) -> tuple[int, int | None]:
     """Return the number of a prompt and the index of its entry; None is the whole prompt."""
     found: dict[str, tuple[int, int | None]] = {}
     for number, prompt in enumerate(prompts):
@@ -85,7 +86,7 @@ def _find(prompts: Sequence[Prompt], last: str) -> tuple[int, int | None]:
         several = f"has several entries that begin with {last!r}: {', '.join(matches)}"
         problem = several if matches else f"has no prompt or entry {last!r}"
         raise SessionNotFound(
-            f"the session {problem}; `agent-cli sessions show ID --entries` lists them"
+            f"the session {problem}; `agent-cli sessions show {session} --entries` lists them"
         )
     return found[matches[0]]
 

@@ -142,7 +142,7 @@ class SessionStore:
             before = "the copy goes on from what is before it"
             self._tell(damaged(path.stem, damage.fault, before))
         header = history.header or Header(path.stem, "", now_ms())
-        prompts = up_to(history.prompts, at) if at else history.prompts
+        prompts = up_to(history.prompts, at, session=path.stem) if at else history.prompts
         copy = History()
         copy.prompts = prompts
         # Questions stay with the original: approved in both, a call would run twice.

@@ -56,8 +56,8 @@ def test_branch_points_are_the_ends_of_prompts_and_of_their_replies(talk: Conver
 def test_branch_up_to_a_prompt_has_its_complete_answer(talk: Conversation) -> None:
     first, second, *_ = talk.prompts
 
-    assert up_to(talk.prompts, first.id) == [first]
-    assert up_to(talk.prompts, second.id) == [first, second]
+    assert up_to(talk.prompts, first.id, session="47f8") == [first]
+    assert up_to(talk.prompts, second.id, session="47f8") == [first, second]
 
 
 def test_branch_up_to_an_entry_of_a_reply_has_the_complete_reply(talk: Conversation) -> None:
@@ -65,7 +65,9 @@ def test_branch_up_to_an_entry_of_a_reply_has_the_complete_reply(talk: Conversat
     [first, *_] = talk.prompts
     end = first.output.index(next(o for o in first.output if isinstance(o, ReplyOutput)))
 
-    branches = [up_to(talk.prompts, output.id) for output in first.output[: end + 1]]
+    branches = [
+        up_to(talk.prompts, output.id, session="47f8") for output in first.output[: end + 1]
+    ]
 
     assert [[p.output for p in branch] for branch in branches] == [
         [first.output[: end + 1]] for _ in branches
@@ -78,7 +80,7 @@ def test_branch_up_to_an_entry_outside_a_reply_ends_with_that_entry(talk: Conver
     [first, *_] = talk.prompts
     steered = next(i for i, output in enumerate(first.output) if output.kind == "user")
 
-    [branch] = up_to(talk.prompts, first.output[steered].id)
+    [branch] = up_to(talk.prompts, first.output[steered].id, session="47f8")
 
     assert branch.output == first.output[: steered + 1]
 
@@ -88,7 +90,7 @@ def test_branch_within_an_unfinished_reply_ends_at_the_entry() -> None:
     half = [TextOutput(id, 0, "r", text_block(id)) for id in ("a1", "b2")]
     prompt = Prompt("p1", "me", "m", 0, output=[*half])
 
-    [branch] = up_to([prompt], "a1")
+    [branch] = up_to([prompt], "a1", session="47f8")
 
     assert branch.output == half[:1]
     assert half[0].text == "a1"
@@ -98,14 +100,14 @@ def test_branch_accepts_a_unique_id_prefix_and_refuses_an_ambiguous_one() -> Non
     """An id that is also a prefix of another one is a full match."""
     prompts = [Prompt(id, "me", "m", 0) for id in ("ab", "abc", "b1", "b2", "c")]
 
-    assert [p.id for p in up_to(prompts, "abc")] == ["ab", "abc"]
-    assert [p.id for p in up_to(prompts, "ab")] == ["ab"]
-    assert [p.id for p in up_to(prompts, "b2")] == ["ab", "abc", "b1", "b2"]
-    lists = "`agent-cli sessions show ID --entries` lists them"
+    assert [p.id for p in up_to(prompts, "abc", session="47f8")] == ["ab", "abc"]
+    assert [p.id for p in up_to(prompts, "ab", session="47f8")] == ["ab"]
+    assert [p.id for p in up_to(prompts, "b2", session="47f8")] == ["ab", "abc", "b1", "b2"]
+    lists = "`agent-cli sessions show 47f8 --entries` lists them"
     with pytest.raises(
         SessionNotFound, match=f"^the session has several entries .* 'b': b1, b2; {lists}$"
     ):
-        up_to(prompts, "b")
+        up_to(prompts, "b", session="47f8")
     for missing in ("x", ""):
         with pytest.raises(SessionNotFound, match=f"has no prompt or entry '{missing}'; {lists}$"):
-            up_to(prompts, missing)
+            up_to(prompts, missing, session="47f8")

@@ -190,9 +190,10 @@ class Sessions:
         self.id = found[0].id
 
     async def fork(self, at: str | None = None) -> None:
-        self.id = "s-2"
         if at:
-            self._agent.adopt(Conversation(up_to(self._agent.conversation.prompts, at)))
+            prompts = up_to(self._agent.conversation.prompts, at, session=self.id or "")
+            self._agent.adopt(Conversation(prompts))
+        self.id = "s-2"
 
     def rewind(self, prompt_id: str) -> None:
         prompts = self._agent.conversation.prompts

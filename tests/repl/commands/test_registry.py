@@ -168,7 +168,7 @@ def test_unambiguous_prefix_of_a_command_is_enough() -> None:
         (
             "/fork 1",
             "the session has no prompt or entry '1';"
-            " `agent-cli sessions show ID --entries` lists them",
+            " `agent-cli sessions show s-1 --entries` lists them",
         ),
         ("/export html", "exported without secrets: s-1.html"),
         ("/export talk.html", "exported without secrets: talk.html"),
