@@ -6,7 +6,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from agent_cli.contracts.errors import SessionError
+from agent_cli.contracts.errors import SessionError, SessionNotFound
 from agent_cli.contracts.listings import SessionInfo
 from agent_cli.contracts.timeline import Json, Prompt
 from agent_cli.foreign_sessions import claude, codex
@@ -19,6 +19,7 @@ from agent_cli.system.records import dataclass
 _BYTES_MAX: Final = 256 * 1024 * 1024
 _HEAD_BYTES: Final = 256 * 1024
 _LISTED_MAX: Final = 1_000
+_TITLE_CHARS: Final = 80
 
 _Lines = Iterator[Mapping[str, Json]]
 
@@ -49,7 +50,7 @@ class ForeignSession:
             self.id,
             self.path,
             self.updated_at_ms,
-            " ".join(title.split())[:80],
+            _as_title(title),
             workspace,
             program=self.program,
         )
@@ -110,21 +111,28 @@ def foreign_sessions() -> list[ForeignSession]:
 
 
 def find_foreign(id: str) -> ForeignSession | None:
-    """Return the session whose id begins with *id*; None if there is none.
+    """Return the session whose id begins with *id*, or which has it as its title; None: none has.
 
     Raises:
-        SessionError: Several have.
+        SessionNotFound: Several have.
     """
-    found = [each for each in foreign_sessions() if id and each.id.startswith(id)]
+    sessions = foreign_sessions()
+    found = [each for each in sessions if id and each.id.startswith(id)]
+    if not found and (title := _as_title(id).casefold()):
+        found = [each for each in sessions if each.describe().title.casefold() == title]
     if len(found) > 1 and not any(each.id == id for each in found):
         listed = ", ".join(each.id for each in found[:5])
-        raise SessionError(f"session {id!r} matches several of other agents: {listed}")
+        raise SessionNotFound(f"session {id!r} matches several of other agents: {listed}")
     return next((each for each in found if each.id == id or len(found) == 1), None)
 
 
 def described(sessions: list[ForeignSession]) -> list[SessionInfo]:
     """Return the list entries of the *sessions* that hold a message."""
     return [info for each in sessions if (info := each.describe()).title]
+
+
+def _as_title(text: str) -> str:
+    return " ".join(text.split())[:_TITLE_CHARS]
 
 
 def _files(folder: Path, pattern: str) -> Iterator[Path]:

@@ -208,7 +208,10 @@ class SessionStore:
         if len(exact or found) != 1:
             several = ", ".join(sorted(path.stem for path in found))
             problem = f"matches several: {several}" if found else "does not exist"
-            raise SessionNotFound(f"session {id!r} {problem}; `agent-cli sessions list` shows them")
+            shown = "`agent-cli sessions list` shows them"
+            if not found:
+                shown = "`agent-cli sessions list --all` shows all, also those of other agents"
+            raise SessionNotFound(f"session {id!r} {problem}; {shown}")
         return (exact or found)[0]
 
     def _named(self, name: str) -> Sequence[Path]:

@@ -210,6 +210,28 @@ def test_note_in_place_of_a_file_is_not_what_was_typed() -> None:
     assert prompt.input.content == (text_block("[document]"), text_block("Read this"))
 
 
+@pytest.mark.parametrize("title", ["count the okapis", "Count  the Okapis "])
+def test_session_is_gone_on_with_by_its_title(title: str) -> None:
+    """As one of the program's own; what fits nothing is told where all are listed."""
+    with serve_in_thread(reply("Yes.")) as api:
+        run = agent_cli("-r", title, "-p", "Go on", api=api)
+        missing = agent_cli("-r", "count the", "-p", "Go on", api=api)
+
+    assert run.code == 0, run.stderr
+    assert "one okapi" in json.dumps(api.requests[0].body["messages"])
+    assert "`agent-cli sessions list --all` shows all" in missing.stderr
+
+
+def test_title_of_several_sessions_is_refused_with_their_ids(files: dict[Path, bytes]) -> None:
+    path = next(path for path in files if CODEX_ID in path.name)
+    write(path.with_name(path.name.replace("7000", "7001")), CODEX)
+
+    shown = agent_cli("sessions", "show", "Count the okapis")
+
+    assert shown.code == 2
+    assert CODEX_ID in shown.stderr and CODEX_ID.replace("7000", "7001") in shown.stderr
+
+
 def test_sessions_are_listed_searched_and_shown_with_their_program() -> None:
     listed = json.loads(agent_cli("sessions", "list", "--all", "--json").stdout)
     own = json.loads(agent_cli("sessions", "list", "--json").stdout)

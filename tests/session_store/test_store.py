@@ -534,7 +534,9 @@ def test_session_is_found_by_a_prefix_of_its_id(store: SessionStore) -> None:
     assert store.find(session.id[:6]) == session.path
     assert store.find(session.id) == session.path
     for none in ("zzz", "../x", ""):
-        with pytest.raises(SessionNotFound, match=r"does not exist; `agent-cli sessions list`"):
+        with pytest.raises(
+            SessionNotFound, match=r"does not exist; `agent-cli sessions list --all` shows all"
+        ):
             store.find(none)
 
 
