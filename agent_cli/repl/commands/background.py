@@ -60,6 +60,12 @@ async def _run_agents_command(context: Context, argument: str) -> None:
             raise UsageError("/agents takes a number, show, or stop NUMBER")
 
 
+def jobs_going_on(app: Application) -> Iterator[str]:
+    """Yield how many commands and agents in the background still run, if any do."""
+    if count := sum(job.is_running for job in app.jobs.all()):
+        yield f"{counted(count, 'job')} {'goes' if count == 1 else 'go'} on: /jobs"
+
+
 async def _list_agents(context: Context) -> None:
     from agent_cli.terminal.views.table import Column, Table  # rich
 

@@ -14,6 +14,7 @@ from agent_cli.contracts.wording import counted, one_line
 from agent_cli.core.branching import BranchPoint, branch_points
 from agent_cli.core.pins import pin, pins, unpin
 from agent_cli.repl.commands import LISTED_MAX, Command, Context, index_of, pick
+from agent_cli.repl.commands.background import jobs_going_on
 from agent_cli.repl.commands.files import take_back
 from agent_cli.repl.ports import Application, SessionsPort
 from agent_cli.repl.recall import prompt_line, recalled, typed_prompts
@@ -31,7 +32,7 @@ _FILES_ONLY: Final = 2
 
 def _clear(context: Context, _argument: str) -> None:
     context.app.clear()
-    context.writer.aside("new conversation", "dim")
+    context.writer.aside("; ".join(["new conversation", *jobs_going_on(context.app)]), "dim")
 
 
 async def _resume(context: Context, requested: str) -> None:

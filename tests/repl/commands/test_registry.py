@@ -329,11 +329,20 @@ def test_review_command_is_the_users_or_else_the_shipped_one() -> None:
     assert "shipped:       /review" in said("/help", app=WithoutPrompts())
 
 
+def test_clear_counts_the_jobs_and_background_agents_that_still_run() -> None:
+    """They are another conversation's from then on, and only `/jobs` lists them."""
+    assert said("/clear", "/jobs stop all", "/clear") == [
+        "new conversation; 1 job goes on: /jobs",
+        "job 1: stopped by you after 13 s",
+        "new conversation",
+    ]
+
+
 def test_usage_counts_the_conversation_and_clear_resets_the_count() -> None:
     """Two replies of 10 + 2 tokens at 50 microdollars each."""
     assert said("one", "two", "/usage", "/clear", "/usage") == [
         "model-1: input 20 · cache read 0 · cache write 0 · output 4 tokens · $0.0001",
-        "new conversation",
+        "new conversation; 1 job goes on: /jobs",
         "input 0 · cache read 0 · cache write 0 · output 0 tokens · $0.0000",
     ]
 

@@ -174,12 +174,19 @@ async def test_lines_typed_before_the_session_exists_are_handled_in_order(tmp_pa
         Path("gate-0").touch()
         await it.until(lambda: any(row.startswith("You said") for row in it.rows))
 
-        said = ("you> gated", "piece", "you> /clear", "new conversation", "you> hello", "You said")
+        said = (
+            "you> gated",
+            "piece",
+            "you> /clear",
+            "new conversation; 1 job goes on: /jobs",
+            "you> hello",
+            "You said",
+        )
         assert [row for row in it.rows if row.startswith(said)] == [
             "you> gated 1",
             "piece 0",
             "you> /clear",
-            "new conversation",
+            "new conversation; 1 job goes on: /jobs",
             "you> hello",
             "You said 'hello\\nyou' to model-1.",
         ]
@@ -273,7 +280,10 @@ async def test_command_typed_at_a_question_while_nothing_runs_stands_above_its_o
         asking = it.screen.asking.select("allow? ", [Choice("Yes", ("y",))], text="decline")
         answered = asyncio.ensure_future(asking)
         await accepts_answers(it)
-        for command, told in (("/clear", "new conversation"), ("/effort low", "effort: low")):
+        for command, told in (
+            ("/clear", "new conversation; 1 job goes on: /jobs"),
+            ("/effort low", "effort: low"),
+        ):
             it.type(f"{command}\r")
             await shown(it, told)
             at = it.rows.index(told)
@@ -400,10 +410,10 @@ async def test_message_behind_a_waiting_command_is_for_what_the_command_leaves(
         Path("gate-0").touch()
         await it.until(lambda: any(row.startswith("You said") for row in it.rows))
 
-        said = ("you> ", "new conversation", "You said")
+        said = ("you> ", "new conversation; 1 job goes on: /jobs", "You said")
         assert [row for row in it.rows if row.startswith(said)][1:5] == [
             "you> /clear",
-            "new conversation",
+            "new conversation; 1 job goes on: /jobs",
             "you> hello",
             "You said 'hello' to model-1.",
         ]
@@ -424,7 +434,7 @@ async def test_command_that_leaves_the_session_does_not_wait_in_it_for_ever(
         it.type("/clear\rhello\r")
         await it.until(lambda: unsent(left) == ["/clear", "hello"])
         Path("gate-0").touch()
-        await it.until(lambda: "new conversation" in it.rows)
+        await it.until(lambda: "new conversation; 1 job goes on: /jobs" in it.rows)
         await it.until(lambda: any(row.startswith("You said 'hello'") for row in it.rows))
 
         assert app.agent.conversation is not left

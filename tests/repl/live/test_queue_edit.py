@@ -172,9 +172,13 @@ async def test_a_command_waits_for_the_edited_message_before_it(tmp_path: Path) 
         Path("gate-0").touch()
         await it.until(lambda: not it.screen.listener.is_busy)
         it.type("\r")
-        await it.until(lambda: "new conversation" in it.rows)
+        await it.until(lambda: "new conversation; 1 job goes on: /jobs" in it.rows)
 
-        rows = ("You said 'first, edited' to model-1.", "you> /clear", "new conversation")
+        rows = (
+            "You said 'first, edited' to model-1.",
+            "you> /clear",
+            "new conversation; 1 job goes on: /jobs",
+        )
         assert [row for row in it.rows if row in rows] == [*rows]
 
 
