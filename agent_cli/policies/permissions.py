@@ -111,7 +111,11 @@ class Permissions:
         A stricter *mode* replaces this policy's own.
         """
         is_command = call.name == COMMAND_TOOL
-        report = await self._sandbox() if self._sandbox and is_command else None
+        report: Report | None = None
+        if self._sandbox and is_command:
+            # Without resources to try it, it is as none: the start of the command says why.
+            with suppress(OSError):
+                report = await self._sandbox()
         mode = stricter(self.mode, mode or self.mode)
         decided = self._decided(call, tool, params, report)
         decision = self._or_attempted(call, tool, report, mode, decided(mode))

@@ -1,5 +1,6 @@
 """The decision about a tool call: rules, mode, sandbox, session rules, and the user."""
 
+import errno
 import os
 import sys
 from collections.abc import Callable
@@ -824,6 +825,21 @@ async def test_always_option_is_not_offered_if_the_call_would_ask_again() -> Non
     assert [permissions.asked_about(call).rules for call in (*calls_, never_asked)] == [()] * 4
     assert not any(map(permissions.is_remembered, (*calls_, never_asked)))
     assert runs(permissions, "git push") is Ask
+
+
+async def test_command_is_decided_though_the_sandbox_could_not_be_tried_for_now() -> None:
+    """A rule that denies it stays one; what may run is refused with advice when it starts."""
+    rules = RuleSet(deny=(parse_rule("bash(curl *)"),))
+
+    async def short() -> Report:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    permissions = Permissions(reach(Path("/ws")), rules=rules, mode="yolo", sandbox=short)
+    commands = ("curl x", "rm -rf /", "npm test")
+    calls = [call_of(BASH, {"command": each}) for each in commands]
+
+    found = [type(await permissions(each, BASH, each.arguments)) for each in calls]
+    assert found == [Deny, Ask, Allow]
 
 
 async def test_approval_shows_the_rule_that_asks_and_the_sandbox() -> None:
