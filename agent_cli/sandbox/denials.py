@@ -1,4 +1,4 @@
-"""Recognise in the output of a failed command which access the sandbox denied."""
+"""Recognise in the output of a command which access the sandbox denied."""
 
 import re
 from collections.abc import Sequence
@@ -14,6 +14,13 @@ _NETWORK = re.compile(
     r"|could(?:n't| not) connect to (?:the )?server"
     r"|\b(?:ENETUNREACH|EAI_AGAIN|ENOTFOUND|ECONNREFUSED)\b",
     re.IGNORECASE,
+)
+# Lines of programs that look for a host, so that a log which quotes such an error does not count.
+_NO_HOST = re.compile(
+    r"^(?:curl: \(6\) |wget: unable to resolve |(?:fatal|ssh|error): .*could ?n[o']t resolve host"
+    r"|WARNING: Retrying .*(?:name resolution|a new connection)"
+    r"|npm (?:err!|error) .*(?:EAI_AGAIN|ENOTFOUND))",
+    re.IGNORECASE | re.MULTILINE,
 )
 _DENIED = re.compile(
     r"permission denied|operation not permitted|\b(?:EACCES|EPERM)\b", re.IGNORECASE
@@ -39,15 +46,21 @@ WRITES = frozenset({_WRITE, _PERHAPS_WRITE})
 _SET_UP = re.compile(r"^bwrap: (.+)", re.MULTILINE)
 
 
-def denial(output: str, *, network: bool, hidden: Sequence[Path], strict: bool) -> str | None:
+def denial(
+    output: str, *, network: bool, hidden: Sequence[Path], strict: bool, failed: bool = True
+) -> str | None:
     """Return the denied access in a few words; None if there is no sign of one.
 
     Args:
-        output: The end of the output of a failed command.
+        output: The end of the output of a command.
         network: Whether the command could reach other hosts.
         hidden: The paths that the command could not read.
         strict: Whether the sandbox refuses writes with "permission denied" (Landlock).
+        failed: Whether the exit code is not 0. Another program's may hide the code of one that
+            reached no host, as in `pip install x | tail`.
     """
+    if not failed:
+        return NETWORK if not network and _NO_HOST.search(output) else None
     if found := _SET_UP.search(output):
         return f"the command did not start ({found[1]})"
     if _SIGNING.search(output) and any(path.name in _HOLDS_KEYS for path in hidden):

@@ -189,18 +189,18 @@ class Sandbox:
             return None
         return await asyncio.to_thread(lambda: self._confine_read_only(backend, cwd))
 
-    def denial(self, output: str, confinement: "Confinement") -> str | None:
+    def denial(self, output: str, confinement: "Confinement", *, failed: bool) -> str | None:
         """Return a line about an access that the sandbox denied a command with *output*, if any.
 
-        *confinement* is the one that the command had.
+        *confinement* is the one that the command had, *failed* whether its exit code is not 0.
         """
         if self._backend is None:
             return None
-        from agent_cli.sandbox import denials  # where a command failed
+        from agent_cli.sandbox import denials  # where a command ended
 
-        strict = not self._backend.guards_protected
+        network, strict = self._policy.network, not self._backend.guards_protected
         blocked = denials.denial(
-            output, network=self._policy.network, hidden=confinement.hidden, strict=strict
+            output, network=network, hidden=confinement.hidden, strict=strict, failed=failed
         )
         if blocked == denials.NETWORK and self._by_host and self._backend.state == "bwrap":
             blocked = denials.PAST_THE_PROXY

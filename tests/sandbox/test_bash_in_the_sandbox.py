@@ -380,6 +380,15 @@ async def test_sandbox_denial_names_its_cause_and_the_unsandboxed_option(bash: B
     assert "blocked" not in (await bash("exit 3")).text
 
 
+async def test_denial_is_named_where_a_pipe_hides_the_exit_code(bash: Bash) -> None:
+    """As `pip install x | tail` does: the model would look for the fault in the package."""
+    text = (await bash("git ls-remote https://example.invalid 2>&1 | tail -3")).text
+
+    assert "[exit 0" in text
+    assert text.splitlines()[-1].startswith("blocked by the sandbox: network; call again with")
+    assert "blocked" not in (await bash("echo 'a.log: curl: (6) Could not resolve host: x'")).text
+
+
 async def test_read_only_workspace_is_not_blamed_on_the_sandbox(
     bash: Bash, monkeypatch: pytest.MonkeyPatch
 ) -> None:

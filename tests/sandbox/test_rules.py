@@ -580,6 +580,30 @@ def test_an_ordinary_failure_is_not_blamed_on_the_sandbox(output: str) -> None:
 
 
 @each_row(
+    ("output", "blocked"),
+    [
+        ("curl: (6) Could not resolve host: example.com", True),
+        ("wget: unable to resolve host address 'example.com'", True),
+        ("fatal: unable to access 'https://a.b/': Could not resolve host: a.b", True),
+        ("ssh: Could not resolve hostname a.b: Temporary failure in name resolution", True),
+        ("x\nWARNING: Retrying (...) after ... Failed to establish a new connection: x", True),
+        ("npm error code EAI_AGAIN", True),
+        ("app.log:3: curl: (6) Could not resolve host: example.com", False),
+        ("12:00 connection refused\ncat: .env: Permission denied", False),
+        ("", False),
+    ],
+)
+def test_network_is_named_where_a_pipe_hides_the_exit_code(output: str, blocked: bool) -> None:
+    """`pip download x | tail` ends with 0; a log that quotes such an error is no denial."""
+    found, opened = (
+        denial(output, network=network, hidden=[Path("/ws/.env")], strict=True, failed=False)
+        for network in (False, True)
+    )
+
+    assert (found, opened) == ("network" if blocked else None, None)
+
+
+@each_row(
     "output",
     [
         "error: gpg failed to sign the data\nfatal: failed to write commit object",

@@ -153,8 +153,9 @@ class CommandRun:
             notes += await self._sandbox.settle()
         if command.refused:
             notes.append(refused(command.refused))
-        if confinement is not None and code and self._sandbox is not None:
-            denied = self._sandbox.denial(self._output.text(), command.confinement)
+        if confinement is not None and self._sandbox is not None:
+            output, failed = self._output.text(), code != 0
+            denied = self._sandbox.denial(output, command.confinement, failed=failed)
             notes += filter(None, [denied])
         ended = Ended(
             code=code,
