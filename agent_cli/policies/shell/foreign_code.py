@@ -161,7 +161,11 @@ def runs_as_named(seen: Sequence[Reading]) -> Collection[str]:
     Not one that is sourced, nor one that may run by another name, too.
     """
     started = {plain_path(path) for words in seen for path in _scripts_run(words)}
-    others = (words[1:] for words in seen if words[:1] in _COPIES or words[:1] in _SOURCED)
+    others = (
+        words[1:]
+        for words in seen
+        if words[:1] in (*_COPIES, *_SOURCED) or not _START_FILES.isdisjoint(words)
+    )
     return started - {plain_path(word) for words in others for word in words if word}
 
 

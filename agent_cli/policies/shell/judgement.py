@@ -84,7 +84,7 @@ _OPENED = late_pattern(r"(?:/|\.\./)[^~]*")
 _OTHER_HOME = late_pattern(
     r"(?<!\$)(?<!\$\{)\bHOME\b|\b(?:IFS|eval|source|export|declare|typeset|local|readonly|read|printf"
     r"|mapfile|readarray|unset|let|getopts|sudo|doas|su|env|chroot|nsenter|bwrap|unshare|ssh|adb"
-    r"|docker[\w-]*|podman[\w-]*|nerdctl|kubectl|oc)\b|(?:^|[\s;&|(])\.\s"
+    r"|docker[\w-]*|podman[\w-]*|nerdctl|kubectl|oc)\b"
 )
 _NAMES_HOME = late_pattern(r"~/|HOME")
 _HOMES = frozenset({"$HOME", "${HOME}"})
@@ -145,7 +145,8 @@ def losses_of(script: str, seen: Sequence[Reading], reach: Reach) -> list[str]:
         each.is_relative_to("/tmp") for each in (reach.root, *reach.extra_dirs)
     )
     reach = replace(reach, has_own_temporary=is_own)
-    if (by_paths := _without_home(script, reach)) != script:
+    is_read = any(words[:1] == (".",) for words in seen)  # what it sets is not known
+    if not is_read and (by_paths := _without_home(script, reach)) != script:
         script, seen = by_paths, readings(by_paths)
     found = _losses_in_folders(script, seen, reach)
     # In a workspace that lies in a cache, a pattern of what is there may be one of all its files.

@@ -200,6 +200,7 @@ _AT_HOME = Reach(root=Path(_HOME, "here"), extra_dirs=(Path(_HOME, "work", "adde
         *("rm -rf ~/here/{build,dist}", "cd ~/here && rm -rf build && cd ~/here/src && rm x"),
         *('bash -c "cd $HOME/here; rm x"', "rm -rf ~/work/added/build", "cd ~/work/added; rm x"),
         "rm ä ~/here/ä",
+        *("cd ~/here && find . -name '*.pyc' -delete", "cp -r a . && rm -f ~/here/x"),
     ],
 )
 def test_workspace_may_be_named_from_the_home(script: str) -> None:
@@ -226,6 +227,7 @@ def test_workspace_may_be_named_from_the_home(script: str) -> None:
         *("sudo sh -c 'rm -rf ~/here/x'", "ssh h 'rm -rf ~/here/x'", "su -c 'rm -rf ~/here/x'"),
         *("docker exec c sh -c 'rm -rf ~/here/x'", "multipass exec v -- sh -c 'rm -rf ~/here/x'"),
         *("export H{,OM}E=/srv; rm -rf ~/here/x", ". x; rm -rf ~/here/x", "eval $X; rm ~/here/x"),
+        *("\\. x; rm -rf ~/here/x", "command -p . x; rm -f ~/here/x", "'.' x && rm ~/here/x"),
         *('printf -v "$X" /srv; rm -rf ~/here/x', "unset HOME; rm -rf $HOME/here/x"),
         *("IFS=n; rm -rf $HOME/here/x", "for HOME in /srv; do rm -rf ~/here/x; done"),
         *("env -i bash -c 'rm -rf ~/here/x'", "vagrant ssh -c 'rm -rf ~/here/x'"),

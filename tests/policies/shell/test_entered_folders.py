@@ -196,7 +196,13 @@ _ABOVE_ITS_OWN = 'cat > a/s.sh <<\'E\'\ncd "$(dirname "$0")/.."\nrm -rf x\nE\n'
     [
         *("mv a/s.sh s.sh && bash s.sh", "cp a/s.sh s.sh; ./s.sh", "ln -s a/s.sh s; bash s"),
         *("install -m755 a/s.sh s; ./s", "cp a/s.sh /srv/b/s.sh; bash /srv/b/s.sh"),
-        *("source a/s.sh", ". a/s.sh", "bash -c '. a/s.sh'", "bash s.sh; cp a/s.sh s.sh; a/s.sh"),
+        *(
+            "source a/s.sh",
+            ". a/s.sh",
+            "bash -c '. a/s.sh'",
+            "bash s.sh; cp a/s.sh s.sh; a/s.sh",
+            "bash --rcfile a/s.sh -i",
+        ),
     ],
 )
 def test_script_that_enters_the_folder_above_its_own_asks_under_another_name(run: str) -> None:
