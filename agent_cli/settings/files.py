@@ -274,9 +274,10 @@ class ClaudeFile(NamedTuple):
         try:
             document = json.loads(text)
         except (ValueError, RecursionError) as error:
+            place = f":{error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
             raise SettingsError(
-                f"{path} is not valid JSON, so its hooks and permission rules cannot be read:"
-                " correct it, or set hooks.claude_files = false and"
+                f"{path}{place} is not valid JSON, so its hooks and permission rules cannot be read"
+                ": correct it, or set hooks.claude_files = false and"
                 " permissions.claude_files = false"
             ) from error
         return cls(path, text, document if is_object(document) else {})

@@ -69,10 +69,14 @@ def test_unreadable_hook_settings_prevent_the_start() -> None:
     """A guard in the file would have no effect."""
     file = Path.home() / ".claude" / "settings.json"
     file.parent.mkdir()
-    file.write_text("{oops")
+    for text, place in (('{\n  "hooks": {oops', ":2"), ("[" * 100_000, "")):
+        file.write_text(text)
 
-    with pytest.raises(SettingsError, match="correct it, or set"):
-        started()
+        with pytest.raises(SettingsError) as refused:
+            started()
+
+        assert str(refused.value).startswith(f"{file}{place} is not valid JSON, so its hooks ")
+        assert "correct it, or set" in str(refused.value)
 
 
 def test_the_trust_question_lists_the_effects_of_hooks(tmp_path: Path) -> None:
