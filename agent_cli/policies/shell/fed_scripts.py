@@ -235,7 +235,8 @@ def _values(
         text, is_quoted = grown[whole[1] or whole[2]], written[0] == '"'
         text = text if is_quoted else text.replace(_KEPT, " ")
         found = [text] if is_quoted and "[" not in written else text.split()
-        return [tuple(_known_or_none(each.replace(_KEPT, " ")) for each in found)]
+        words = (each.replace(_KEPT, " ") for each in found)
+        return [tuple(None if {"$", "`"} & {*each} else each for each in words)]
     if default := _DEFAULT.fullmatch(written.strip('"')):
         return [(None,), tuple(_QUOTE.sub("", default[1]).split())]
     texts = [_QUOTE.sub("", text) for text in known.texts(word) or ()]
@@ -271,10 +272,6 @@ def _grown(tree: "Node") -> Mapping[str, str]:
         texts[name] = whole[:_GROWN_CHARS_MAX]
         grown |= {name: None} if grows else {}
     return {name: texts[name] for name in grown}
-
-
-def _known_or_none(word: str) -> str | None:
-    return None if "$" in word or "`" in word else word
 
 
 def _run_by_unknown_programs(seen: Sequence[Reading]) -> Iterator[Reading]:
@@ -315,6 +312,9 @@ def _texts(script: str, seen: Sequence[Reading]) -> Iterator[str]:
         if node.type == "variable_assignment":
             # An alias of git begins with a mark.
             yield (likely_word(source(node).partition("=")[2]) or "").removeprefix("!")
+        elif node.type == "string" and (command := node.parent) and "$" in source(node):
+            is_printed = source(command).partition(" ")[0] in _PRINTS
+            yield from (script_in(source(node)),) if is_printed else ()
 
 
 def _decoded(texts: Sequence[str]) -> Iterator[str]:

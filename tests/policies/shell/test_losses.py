@@ -1539,6 +1539,9 @@ def test_verb_amid_a_line_that_cannot_be_parsed_asks_not(script: str, *, expecte
         ("cat > x.sh <<'E'\nrm -rf \"$d/x\"\nE\nbash x.sh", True),
         ("cat > x.sh <<'E'\nt=$(mktemp -d); trap 'rm -rf \"$t\"' EXIT\nE\nbash x.sh", False),
         ("cat > x.sh <<'E'\nrm -rf build\nE\nbash x.sh", False),
+        *(('echo "rm -rf $d/a" > x.sh; bash x.sh', True), ('echo "rm -rf $d" | ssh h', True)),
+        ('d=build; echo "rm -rf $d/a" > x.sh; bash x.sh', False),
+        ('echo "would rm -rf $d/a"; bash x.sh', False),
         # Bash takes the backslashes away before it writes the file, or hands the text on.
         ("cat > x.sh <<E\nd=/srv\nrm -rf \\$d\nE\nbash x.sh", True),
         ("cat > x.sh <<E\ncd \\$1\nrm -rf x\nE\nbash x.sh /srv", True),
