@@ -265,6 +265,10 @@ def test_a_wrong_value_is_an_error_that_says_what_is_allowed(line: str, complain
             r':1: status_line.command must be a command line, or left out, not "a\u0000"',
         ),
         ("mcp.enabled = 1", ":1: mcp.enabled must be true or false, not 1"),
+        (
+            f"mcp.enabled = '{'x' * 80}'",
+            f':1: mcp.enabled must be true or false, not "{"x" * 59}…',
+        ),
         ("mcp.servers = 1", ":1: mcp.servers must be a list of tables, not 1"),
         ("[[mcp.servers]]\nurl = 'x'", ":1: every entry of mcp.servers must have a name"),
         (
