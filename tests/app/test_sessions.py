@@ -510,7 +510,7 @@ def test_unknown_session_id_is_a_usage_error(option: str, more: tuple[str, ...])
     run = agent_cli(option, "nosuch", *more)
 
     assert (run.code, run.stdout) == (2, "")
-    assert "session 'nosuch' does not exist; `agent-cli sessions list`" in run.stderr
+    assert "session 'nosuch' does not exist; `agent-cli sessions list --all`" in run.stderr
 
 
 def test_session_resumed_in_another_directory_says_where_it_works_now(
