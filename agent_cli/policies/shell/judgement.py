@@ -33,7 +33,7 @@ from agent_cli.policies.shell.destructive import (
 from agent_cli.policies.shell.effects import effects
 from agent_cli.policies.shell.entered_folders import removals_in_entered
 from agent_cli.policies.shell.fed_scripts import fed_commands, texts_run
-from agent_cli.policies.shell.known_words import with_known_words
+from agent_cli.policies.shell.known_words import whole_text, with_known_words
 from agent_cli.policies.shell.losses import lost_by_unknown_program
 from agent_cli.policies.shell.plain import Part, SimpleCommand, Unknown, parse
 from agent_cli.policies.shell.reach import Objection, Reach
@@ -83,9 +83,12 @@ _OPENED = late_pattern(r"(?:/|\.\./)[^~]*")
 # With one of them, the home may be another one here, or what it names be elsewhere.
 _OTHER_HOME = late_pattern(
     r"(?<!\$)(?<!\$\{)\bHOME\b|\b(?:IFS|eval|source|export|declare|typeset|local|readonly|read|printf"
-    r"|mapfile|readarray|unset|let|getopts|sudo|doas|su|env|chroot|nsenter|bwrap|unshare|ssh|adb"
-    r"|docker[\w-]*|podman[\w-]*|nerdctl|kubectl|oc)\b"
+    r"|mapfile|readarray|unset|let|getopts|builtin|command|sudo|doas|su|env"
+    r"|chroot|nsenter|bwrap|unshare|ssh|adb|docker[\w-]*|podman[\w-]*|nerdctl|kubectl|oc|lxc|incus"
+    r"|mosh|machinectl|toolbox|distrobox|flatpak|login|runuser|multipass|vagrant|limactl|wsl|systemd-nspawn|proot|firejail)\b|\$'"
+    r"|(?:^|[\s;&|(])\w*\{\w*,"
 )
+_QUOTING = late_pattern(r"[\"'\\]")
 _NAMES_HOME = late_pattern(r"~/|HOME")
 _HOMES = frozenset({"$HOME", "${HOME}"})
 _IN_BACKGROUND = late_pattern(r"(?<![&<>|])&(?![&>])")
@@ -145,7 +148,8 @@ def losses_of(script: str, seen: Sequence[Reading], reach: Reach) -> list[str]:
         each.is_relative_to("/tmp") for each in (reach.root, *reach.extra_dirs)
     )
     reach = replace(reach, has_own_temporary=is_own)
-    is_read = any(words[:1] == (".",) for words in seen)  # what it sets is not known
+    # What is read by `.` may set anything, as may a program of an unknown name.
+    is_read = any(words[:1] in ((".",), (None,)) for words in seen)
     if not is_read and (by_paths := _without_home(script, reach)) != script:
         script, seen = by_paths, readings(by_paths)
     found = _losses_in_folders(script, seen, reach)
@@ -166,11 +170,15 @@ def _without_home(script: str, reach: Reach) -> str:
     below = [
         str(each.relative_to(home)) for each in folders if home and PurePath(home) in each.parents
     ]
-    if not below or not _NAMES_HOME.search(script) or _OTHER_HOME.search(script):
+    if not below or not _NAMES_HOME.search(script):
+        return script
+    # A program's name may be written with quotes in it.
+    if any(map(_OTHER_HOME.search, (script, _QUOTING.sub("", script)))):
         return script
     inside = re.compile(rf"/(?:{'|'.join(map(re.escape, below))})(?![\w.+@%,:-])".encode())
-    text, at, pieces = script.encode(errors="replace"), 0, list[bytes]()
-    for node in descendants(syntax_tree(script)):
+    tree = syntax_tree(script)
+    text, at, pieces = whole_text(tree), 0, list[bytes]()  # not the script's: it may be longer
+    for node in descendants(tree):
         # In quotes, a program that the home is another one for may read a tilde.
         is_tilde = node.type == "word" and source(node).startswith("~/")
         if is_tilde or (node.type in EXPANSIONS and source(node) in _HOMES):

@@ -148,7 +148,7 @@ def _with_texts_run(script: str) -> tuple[str, Sequence[tuple[int, int]]]:
     if not _RUNS_TEXT.search(script):
         return script, ()
     tree = syntax_tree(script)
-    text, at, whole = _text(tree), 0, b""
+    text, at, whole = whole_text(tree), 0, b""
     has_local = _MAKES_LOCAL.search(script) is not None
     composed: list[tuple[int, int]] = []
     for node in descendants(tree):
@@ -163,7 +163,7 @@ def _with_texts_run(script: str) -> tuple[str, Sequence[tuple[int, int]]]:
     return (whole + text[at:]).decode(), composed
 
 
-def _text(tree: "Node") -> bytes:
+def whole_text(tree: "Node") -> bytes:
     """Return the source text of *tree* from the script's beginning, where positions count from."""
     return b" " * tree.start_byte + (tree.text or b"")
 
@@ -267,7 +267,7 @@ def _changed(
     chosen: Mapping[tuple[str, ...], str],
 ) -> str:
     """Return the script of *tree* with one of its texts, the *chosen* one, for each word."""
-    text, at, pieces = _text(tree), 0, list[bytes]()
+    text, at, pieces = whole_text(tree), 0, list[bytes]()
     for word, texts in changes:
         if word.start_byte >= at:
             pieces += [text[at : word.start_byte], chosen[tuple(texts)].encode()]

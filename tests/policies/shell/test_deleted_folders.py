@@ -198,7 +198,7 @@ _AT_HOME = Reach(root=Path(_HOME, "here"), extra_dirs=(Path(_HOME, "work", "adde
         *("rm -rf ~/here/build", 'rm -rf "$HOME/here/build"', "rm -f ${HOME}/here/x ./y"),
         *("find ~/here -name '*.pyc' -delete", "D=~/here/build; rm -rf $D", "(cd ~/here; rm x)"),
         *("rm -rf ~/here/{build,dist}", "cd ~/here && rm -rf build && cd ~/here/src && rm x"),
-        *('bash -c "cd $HOME/here; rm x"', "rm -rf ~/work/added/build", "cd ~/work/added; rm x"),
+        *("rm -rf ~/work/added/build", "cd ~/work/added; rm x"),
         "rm ä ~/here/ä",
         *("cd ~/here && find . -name '*.pyc' -delete", "cp -r a . && rm -f ~/here/x"),
     ],
@@ -232,8 +232,25 @@ def test_workspace_may_be_named_from_the_home(script: str) -> None:
         *("IFS=n; rm -rf $HOME/here/x", "for HOME in /srv; do rm -rf ~/here/x; done"),
         *("env -i bash -c 'rm -rf ~/here/x'", "vagrant ssh -c 'rm -rf ~/here/x'"),
         "ssh h <<E\nrm -rf $HOME/here/x\nE",
+        *("rea\\d HO\\ME < f; rm -rf ~/here/x", "'read' H\"\"OME < f; rm ~/here/x"),
+        *("r$'ea'd H$'OM'E < f; rm ~/here/x", "e{xport,} HO{ME,}=/srv; rm -rf ~/here/x"),
+        *("a=.; $a ./x; rm -rf ~/here/x", "a='. ./x'; $a; rm -rf ~/here/x"),
+        *("a=.; command $a ./x; rm -rf ~/here/x", 'bash -c "cd $HOME/here; rm x"'),
+        *("mosh h -- rm -rf ~/here/x", "lxc exec c -- rm -rf ~/here/x"),
+        "flatpak-spawn --host rm -rf ~/here/x",
     ],
 )
 def test_other_folders_of_the_home_ask_and_those_of_another_home(script: str) -> None:
     """Threat 19: nothing but the workspace itself is meant."""
     assert judge(script, CommandRules(), _AT_HOME).verdict == "ask"
+
+
+def test_path_of_the_workspace_is_put_in_for_the_home_alone() -> None:
+    """In a heredoc, the commands of backquotes are shorter than their text, by any number."""
+    scripts = [
+        "cat <<E\n`" + "\\\\" * count + "`\nE\nrm -rf /srvv/here/x; echo $HOME/a"
+        for count in range(30)
+    ]
+    assert [
+        each for each in scripts if judge(each, CommandRules(), _AT_HOME).verdict != "ask"
+    ] == []
