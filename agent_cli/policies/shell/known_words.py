@@ -257,8 +257,11 @@ class _Place:
         return texts
 
     def all_files(self) -> Sequence[str]:
-        """Return the pattern of all files there; () at the start, in /tmp and if it is unknown."""
-        return [f"'{self._folder}/*'"] if self._folder[0] != "." and self._folder != NEW else ()
+        """Return the pattern of all files there; () at the start, and where that may be unknown.
+
+        A folder in /tmp may be a link to the workspace, which an earlier command made.
+        """
+        return [f"'{self._folder}/*'"] if self._folder[0] not in "./" else ()
 
 
 def _changed(

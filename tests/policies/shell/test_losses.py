@@ -914,8 +914,10 @@ def test_deleting_what_is_not_known_asks(script: str) -> None:
         ("rm -rf /tmp/x && mkdir /tmp/x", False),
         ("cd /tmp && rm -rf x", False),
         ("cd /tmp && rm -rf x && mkdir x && cd x && rm -rf y && git init", False),
-        ("cd /tmp/a && cd b && rm -rf *", False),
-        # A link there may lead back to all of the workspace.
+        # A link there may lead back to all of the workspace, made by an earlier command, too.
+        *((f"cd /tmp/a && {each}rm -rf *", True) for each in ("", "cd b && ", "./x && cd b && ")),
+        *((f"cd /tmp && {each} && cd w && rm -rf ./*", True) for each in ("unzip a", "tar xf a")),
+        ("cd /tmp/a && cd b && rm -rf x", False),
         ('ln -s "$PWD" /tmp/w && cd /tmp/w && rm -rf *', True),
         ("ln -s /nowhere /tmp/w && cd /tmp && cd w && rm -rf *", True),
         ("ln -s ~/a /tmp/w && cd /tmp && cd w && rm -rf src", True),
