@@ -22,6 +22,7 @@ from agent_cli.policies.shell.deleted_folders import (
     is_foreign_file,
     is_vital,
 )
+from agent_cli.policies.shell.foreign_code import LEADS_UP
 from agent_cli.policies.shell.places import (
     MAY_BE_OTHERS,
     STARTED,
@@ -56,6 +57,7 @@ _MAKES_LINKS: Final = frozenset({"ln", "cp", "mv", "tar"})
 _FOLDER_OF_SCRIPT: Final = late_pattern(
     r"\$\(\s*dirname\s+(?:--\s+)?\"?\$(?:0|BASH_SOURCE|\{BASH_SOURCE(?:\[0\])?\}|\{0\})\"?\s*\)"
 )
+_OWN_NAME: Final = late_pattern(r"\$\{?(?:0|BASH_SOURCE|_)(?!\w)")
 _PRINTS_FOLDER: Final = late_pattern(r"\$\(\s*cd\s+\"?([\w./-]+)\"?\s*&&\s*pwd\s*\)")
 OWN_NAMES: Final = frozenset({"0", "BASH_SOURCE"})
 """The variables by which a script knows its own path."""
@@ -94,12 +96,17 @@ def _leaves(arguments: Reading, root: PurePath, *, follows: bool) -> bool:
 def with_own_folder(text: str, path: str) -> str:
     """Return *text*, the script in *path*, with the folder of that instead of `dirname $0`.
 
-    Unless that is one from the root or the home, or outside.
+    Unless that is one from the root or the home, or outside; or the script goes up from there, and
+    may copy itself.
     """
     if path.startswith(("/", "~", "..")) or "/.." in path:
         return text
-    folder = path.rpartition("/")[0] or "."
-    return _PRINTS_FOLDER.sub(r"\1", _FOLDER_OF_SCRIPT.sub(folder, text))
+    folder, _, name = path.rpartition("/")
+    known = _FOLDER_OF_SCRIPT.sub(folder or ".", text)
+    named = rf"(?<![\w.-]){re.escape(name)}(?![\w-])"
+    if LEADS_UP.search(known) and (re.search(named, known) or _OWN_NAME.search(known)):
+        return text
+    return _PRINTS_FOLDER.sub(r"\1", known)
 
 
 def removals_in_entered(script: str, roots: Sequence[PurePath]) -> Iterator[str]:

@@ -334,7 +334,7 @@ def _files_run(script: str, seen: Sequence[Reading]) -> Iterator[tuple[str, bool
     """
     run = paths_run(seen) if _WRITES.search(script) else dict[str, bool]()
     codes = {path.rpartition("/")[2]: is_code for path, is_code in run.items()}
-    named = runs_as_named(seen) if run else ()
+    named = runs_as_named(seen, script) if run else ()
     # From the end on: a file may be made of one that was written before.
     for node in reversed([*descendants(syntax_tree(script))] if run else ()):
         opened = opened_file(node) if node.type == "file_redirect" else None

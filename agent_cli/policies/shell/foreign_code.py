@@ -100,6 +100,10 @@ _RUN_FILES: Final = frozenset({"source", "."})
 _SOURCED: Final = frozenset({("source",), (".",)})
 _SHELL_SETTING: Final = late_pattern(r"[-+]\w*[oO]")
 _START_FILES: Final = frozenset({"--rcfile", "--init-file"})
+_KEEPS_NAMES: Final = frozenset({"cat", "tee", "mkdir", "chmod", "echo", "bash", "sh", "dash"})
+LEADS_UP: Final = late_pattern(r"\.[\"'\\]*\.|/[\"']*[$`]")
+"""What may name the folder above another one, in a script."""
+_SETS_START_FILE: Final = late_pattern(r"\b(?:BASH_)?ENV\b")
 _COPIES: Final = (("mv",), ("cp",), ("ln",), ("install",))
 _LITERALS_MAX: Final = 400
 _NAMES_MAX: Final = 4
@@ -155,12 +159,17 @@ def paths_run(seen: Sequence[Reading]) -> Mapping[str, bool]:
     return run
 
 
-def runs_as_named(seen: Sequence[Reading]) -> Collection[str]:
-    """Return the scripts that *seen* run by the names which those find in `$0`.
+def runs_as_named(seen: Sequence[Reading], script: str) -> Collection[str]:
+    """Return the scripts that *seen*, of *script*, run by the names which those find in `$0`.
 
-    Not one that is sourced, nor one that may run by another name, too.
+    Not one that is sourced, nor one that may run by another name, too. Where one may go up from its
+    folder, only one beside which nothing runs that may copy it, or run it otherwise.
     """
     started = {plain_path(path) for words in seen for path in _scripts_run(words)}
+    names = {words[0] or "?" for words in seen if words and (words[0] or "?")[0] != "-"}
+    is_alone = len(started) == 1 and {*map(plain_path, names)} <= _KEEPS_NAMES | started
+    if _SETS_START_FILE.search(script) or (LEADS_UP.search(script) and not is_alone):
+        return ()
     others = (
         words[1:]
         for words in seen

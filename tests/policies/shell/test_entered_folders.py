@@ -203,6 +203,13 @@ _ABOVE_ITS_OWN = 'cat > a/s.sh <<\'E\'\ncd "$(dirname "$0")/.."\nrm -rf x\nE\n'
             "bash s.sh; cp a/s.sh s.sh; a/s.sh",
             "bash --rcfile a/s.sh -i",
         ),
+        *(
+            f"{each}; bash a/s.sh"
+            for each in ("/bin/cp a/s.sh s; bash s", "cat a/s.sh > s; bash s")
+        ),
+        *(f"{each}; bash a/s.sh" for each in ("cp a/* .; ./s.sh", "rsync a/s.sh s; bash s")),
+        *(f"{each}; bash a/s.sh" for each in ("git mv a/s.sh s; bash s", "BASH_ENV=a/s.sh bash")),
+        *("exec -a /srv/a/b bash a/s.sh", "env -C a bash s.sh; bash a/s.sh"),
     ],
 )
 def test_script_that_enters_the_folder_above_its_own_asks_under_another_name(run: str) -> None:
@@ -210,6 +217,15 @@ def test_script_that_enters_the_folder_above_its_own_asks_under_another_name(run
     assert not asks(f"{_ABOVE_ITS_OWN}bash a/s.sh")
     assert not asks(f"{_ABOVE_ITS_OWN}chmod +x a/s.sh && ./a/s.sh")
     assert asks(f"{_ABOVE_ITS_OWN}{run}")
+
+
+@each_row("line", ['cp "$0" s; bash s', "cp a/s.sh s; bash s"])
+def test_script_that_enters_the_folder_above_its_own_and_copies_itself_asks(line: str) -> None:
+    """The copy enters another folder."""
+    script = _ABOVE_ITS_OWN.removesuffix("E\n")
+
+    assert not asks(f"{script}ls\nE\nbash a/s.sh")
+    assert asks(f"{script}{line}\nE\nbash a/s.sh")
 
 
 def test_way_back_from_a_link_that_is_made_before_asks() -> None:
