@@ -53,7 +53,6 @@ _OWN_SHELLS: Final = frozenset(
 # With it, as by `cd -P` or `set -P`, `..` is the folder above where a link leads.
 _FOLLOWS_LINKS: Final = late_pattern(r"-\w*P\w*|physical")
 _SETS_OPTIONS: Final = ENTER_DIR | {"set"}
-_MAKES_LINKS: Final = frozenset({"ln", "cp", "mv", "tar"})
 _FOLDER_OF_SCRIPT: Final = late_pattern(
     r"\$\(\s*dirname\s+(?:--\s+)?\"?\$(?:0|BASH_SOURCE|\{BASH_SOURCE(?:\[0\])?\}|\{0\})\"?\s*\)"
 )
@@ -68,9 +67,8 @@ _FOLLOWED_CHARS_MAX: Final = 1_000  # of a folder: a thousand `cd a` take long
 def is_elsewhere(commands: Sequence[tuple[str, Reading]], root: PurePath) -> bool:
     """Return whether *commands*, names and arguments, change to a folder outside *root*."""
     options = chain.from_iterable(words for name, words in commands if name in _SETS_OPTIONS)
-    # What is a link already is found where it leads.
-    makes_links = any(name in _MAKES_LINKS for name, _ in commands)
-    follows = makes_links and any(map(_FOLLOWS_LINKS.fullmatch, filter(None, options)))
+    # Any program may make a link, and one that is there lead elsewhere.
+    follows = any(map(_FOLLOWS_LINKS.fullmatch, filter(None, options)))
     return any(
         _leaves(words, root, follows=follows)
         if name in ENTER_DIR
