@@ -82,11 +82,11 @@ _SETTING = late_pattern(r"\w+(?:\[\w*\])?\+?=")
 _OPENED = late_pattern(r"(?:/|\.\./)[^~]*")
 # With one of them, the home may be another one here, or what it names be elsewhere.
 _OTHER_HOME = late_pattern(
-    r"(?<!\$)(?<!\$\{)\bHOME\b|\b(?:IFS|eval|source|export|declare|typeset|local|readonly|read|printf"
-    r"|mapfile|readarray|unset|let|getopts|builtin|command|sudo|doas|su|env"
-    r"|chroot|nsenter|bwrap|unshare|ssh|adb|docker[\w-]*|podman[\w-]*|nerdctl|kubectl|oc|lxc|incus"
-    r"|mosh|machinectl|toolbox|distrobox|flatpak|login|runuser|multipass|vagrant|limactl|wsl|systemd-nspawn|proot|firejail)\b|\$'"
-    r"|(?:^|[\s;&|(])\w*\{\w*,"
+    r"(?<!\$)(?<!\$\{)\bHOME\b|\$'|(?:^|[\s;&|(])\w*\{\w*,|\b(?:IFS|eval|source|export|declare"
+    r"|typeset|local|readonly|read|printf|mapfile|readarray|unset|let|getopts|builtin|command|sudo|doas"
+    r"|su|env|login|runuser|chroot|nsenter|unshare|bwrap|firejail|proot|flatpak|ssh|mosh|adb|kubectl"
+    r"|oc|docker[\w-]*|podman[\w-]*|nerdctl|lxc|incus|machinectl|systemd-nspawn|toolbox|distrobox"
+    r"|multipass|vagrant|limactl|wsl)\b"
 )
 _QUOTING = late_pattern(r"[\"'\\]")
 _NAMES_HOME = late_pattern(r"~/|HOME")
