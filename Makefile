@@ -48,7 +48,7 @@ demo: .venv/installed
 	@echo '==> agent-cli demo'
 	@$(BIN)/agent-cli demo
 
-# pyright takes 35 seconds of one core, most of them while the others leave one idle. The first run
+# pyright takes half a minute of one core, most of them while the others leave one idle. The first run
 # after an installation compiles the tests once; otherwise each worker would compile all of them.
 test: .venv/installed-test
 	@$(BIN)/pyright > .venv/pyright.txt 2>&1 & typed=$$!; \
