@@ -83,10 +83,10 @@ _OPENED = late_pattern(r"(?:/|\.\./)[^~]*")
 # With one of them, the home may be another one here, or what it names be elsewhere.
 _OTHER_HOME = late_pattern(
     r"(?<!\$)(?<!\$\{)\bHOME\b|\$'|(?:^|[\s;&|(])\w*\{\w*,|\b(?:IFS|eval|source|export|declare"
-    r"|typeset|local|readonly|read|printf|mapfile|readarray|unset|let|getopts|builtin|command|sudo|doas"
-    r"|su|env|login|runuser|chroot|nsenter|unshare|bwrap|firejail|proot|flatpak|ssh|mosh|adb|kubectl"
-    r"|oc|docker[\w-]*|podman[\w-]*|nerdctl|lxc|incus|machinectl|systemd-nspawn|toolbox|distrobox"
-    r"|multipass|vagrant|limactl|wsl)\b"
+    r"|typeset|local|readonly|read|printf|mapfile|readarray|unset|let|getopts|builtin|command|sudo"
+    r"|doas|su|env|login|runuser|chroot|nsenter|unshare|bwrap|firejail|proot|flatpak|ssh|mosh|adb"
+    r"|kubectl|oc|docker[\w-]*|podman[\w-]*|nerdctl|lxc|incus|machinectl|systemd-nspawn|toolbox"
+    r"|distrobox|multipass|vagrant|limactl|wsl)\b"
 )
 _QUOTING = late_pattern(r"[\"'\\]")
 _NAMES_HOME = late_pattern(r"~/|HOME")
