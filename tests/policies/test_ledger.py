@@ -144,6 +144,12 @@ async def test_count_of_another_model_is_no_bound_for_the_next_prompt(declined: 
     assert book.held == [WORST_CASE, 2, WORST_CASE + 2, 3, 2]
 
 
+async def _others_run() -> None:
+    """Let the other tasks go on until each waits."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
 async def test_concurrent_calls_cannot_exceed_the_limit_together() -> None:
     """Of two calls that may exceed the limit together, the second waits for the remainder."""
     gate = Gate()
@@ -153,8 +159,7 @@ async def test_concurrent_calls_cannot_exceed_the_limit_together() -> None:
         tasks.create_task(book.ask())
         await gate.reached.wait()
         second = tasks.create_task(book.ask())
-        for _ in range(20):
-            await asyncio.sleep(0)
+        await _others_run()
         assert len(book.model.requests) == 1
         gate.open()
         await second
@@ -200,12 +205,10 @@ async def test_call_that_still_waits_when_another_is_held_says_so_again() -> Non
         tasks.create_task(book.ask())
         await gate.reached.wait()
         tasks.create_task(book.ask())
-        for _ in range(20):
-            await asyncio.sleep(0)
+        await _others_run()
         book.conversation.add_usage(Usage(cost_microdollars=1))
         book.ledger.account.add()
-        for _ in range(20):
-            await asyncio.sleep(0)
+        await _others_run()
         waiting = [type(event) for event in told]
         gate.open()
 

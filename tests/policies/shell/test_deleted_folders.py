@@ -188,7 +188,7 @@ def test_workspace_in_an_added_directory_may_not_be_deleted(linked: Path) -> Non
 
 
 _HOME = "/nowhere/me"
-_AT_HOME = Reach(root=Path(_HOME, "here"), extra_dirs=(Path(_HOME, "work", "added"),), home=_HOME)
+_AT_HOME = Reach(root=Path(_HOME, "here"), extra_dirs=(Path(_HOME, "more", "added"),), home=_HOME)
 
 
 @each_row(
@@ -198,7 +198,7 @@ _AT_HOME = Reach(root=Path(_HOME, "here"), extra_dirs=(Path(_HOME, "work", "adde
         *("rm -rf ~/here/build", 'rm -rf "$HOME/here/build"', "rm -f ${HOME}/here/x ./y"),
         *("find ~/here -name '*.pyc' -delete", "D=~/here/build; rm -rf $D", "(cd ~/here; rm x)"),
         *("rm -rf ~/here/{build,dist}", "cd ~/here && rm -rf build && cd ~/here/src && rm x"),
-        *("rm -rf ~/work/added/build", "cd ~/work/added; rm x"),
+        *("rm -rf ~/more/added/build", "cd ~/more/added; rm x"),
         "rm ä ~/here/ä",
         *("cd ~/here && find . -name '*.pyc' -delete", "cp -r a . && rm -f ~/here/x"),
     ],
@@ -218,7 +218,7 @@ def test_workspace_may_be_named_from_the_home(script: str) -> None:
         *("rm -rf ~/here/../x", "cd ~/here/.. && rm -rf x", "cd ~/here/..; rm x"),
         "rm ~/x ~/here/y",
         *('rm -rf ~/here" too"/x', "rm -rf ~/here\\ too/x", "rm -rf ~/here{,-too}"),
-        *("rm -rf x~/../y", "rm -rf ~u/here/x", "cd ~/work && rm -rf x", "rm -rf ~/work/added"),
+        *("rm -rf x~/../y", "rm -rf ~u/here/x", "cd ~/more && rm -rf x", "rm -rf ~/more/added"),
         *("rm ~/here/../x", "mv ~/here/.git ~/here/old && rm -rf ~/here/old", "rm -rf ~/here/$X"),
         *("cd ~/here && rm -rf *", "rm -rf ~/here$X/a", "rm -rf '~/here/x' ~/x"),
         # There, the home is or may be another one.
