@@ -23,8 +23,8 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
 from agent_cli.core.declining import NOBODY_ALLOWS, STOPPED, UNWANTED
 from agent_cli.system.logger import logger
+from agent_cli.system.sanitize import reveal
 from agent_cli.terminal.planned_change import written_by
-from agent_cli.terminal.sanitize import reveal
 
 ChoiceKind: TypeAlias = Literal["allow_once", "allow_always", "reject_once"]
 

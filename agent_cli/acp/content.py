@@ -31,7 +31,7 @@ from agent_cli.contracts.timeline import Block, Json, text_block
 from agent_cli.contracts.wording import without_fence
 from agent_cli.core.incoming import checked_user_message
 from agent_cli.system.event_loop import in_background
-from agent_cli.terminal.sanitize import clean
+from agent_cli.system.sanitize import clean
 
 _BACKTICKS: Final = re.compile(r"`{3,}")
 _OUTPUT_CHARS_MAX: Final = 100_000

@@ -21,7 +21,7 @@ from agent_cli.contracts.messages import new_id
 from agent_cli.contracts.servers import FormField, SamplingRequest
 from agent_cli.contracts.timeline import Json, text_of
 from agent_cli.contracts.wording import one_line
-from agent_cli.terminal.sanitize import reveal
+from agent_cli.system.sanitize import reveal
 
 _OWN: Final = "own_"
 _TRIES_MAX: Final = 3

@@ -11,7 +11,7 @@ from agent_cli.contracts.options import EFFORT_ALIASES, ThinkingLevel
 from agent_cli.contracts.permission_modes import MODE_DESCRIPTIONS, mode_named
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.wording import one_line
-from agent_cli.terminal.sanitize import reveal
+from agent_cli.system.sanitize import reveal
 
 MODEL: Final = "model"
 EFFORT: Final = "effort"

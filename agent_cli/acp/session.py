@@ -50,8 +50,8 @@ from agent_cli.contracts.tooling import Tool, ToolResult
 from agent_cli.core.declining import apply_decisions, decline_and_stop, record_decision
 from agent_cli.core.projection import entries
 from agent_cli.core.run import RunResult
+from agent_cli.system.sanitize import clean
 from agent_cli.terminal.narration import narrate_end
-from agent_cli.terminal.sanitize import clean
 
 _STOP_REASONS: Final = {
     "max_tokens": "max_tokens",

@@ -16,9 +16,9 @@ from agent_cli.contracts.timeline import FileOutput, Json, ToolOutput, UserOutpu
 from agent_cli.contracts.tooling import Tool, ToolResult
 from agent_cli.contracts.wording import in_usd, one_line
 from agent_cli.system.paths import expanded, real_path
+from agent_cli.system.sanitize import Filter, clean, reveal
 from agent_cli.terminal.narration import HostedView, describe_call, narrate, side_output
 from agent_cli.terminal.planned_change import planned_change, written_by
-from agent_cli.terminal.sanitize import Filter, clean, reveal
 
 Send: TypeAlias = Callable[[dict[str, Json]], None]
 

@@ -19,8 +19,8 @@ from agent_cli.core.listeners import HeldEvents
 from agent_cli.core.turn import Turn
 from agent_cli.policies.permission_rules import COMMAND_TOOL
 from agent_cli.system.logger import logger
+from agent_cli.system.sanitize import reveal
 from agent_cli.system.shapes import objects_in
-from agent_cli.terminal.sanitize import reveal
 from agent_cli_tools.bash import job_output_tool
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from agent_cli.system import paths
 from agent_cli.system.loading import without
 from agent_cli.system.logger import logger, shared_processors
 from agent_cli.system.redaction import Redactor
-from agent_cli.terminal.sanitize import reveal
+from agent_cli.system.sanitize import reveal
 
 FILE_BYTES_MAX = 10 * 1024 * 1024
 FILES = 3

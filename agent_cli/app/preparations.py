@@ -22,8 +22,8 @@ from agent_cli.contracts.late_models import building
 from agent_cli.core.listeners import HeldEvents
 from agent_cli.system.event_loop import in_background
 from agent_cli.system.loading import without_collections
+from agent_cli.system.sanitize import reveal
 from agent_cli.system.temporary_files import remove_left_folders
-from agent_cli.terminal.sanitize import reveal
 
 # A model takes ten times as long until its first token. A run that has its answer sooner, from a
 # server of canned ones, calls no tool that would be worth the imports.

@@ -359,7 +359,7 @@ def _ask(workspace: Path) -> bool | None:
         None if the user did not answer: then the next start asks again.
     """
     FIRST_PROMPT.set_aside()
-    from agent_cli.terminal.sanitize import reveal  # few workspaces are asked about
+    from agent_cli.system.sanitize import reveal  # few workspaces are asked about
 
     print(f"{reveal(str(workspace))} holds files that change what agent-cli does:", file=sys.stderr)
     from agent_cli.trust.effects import listing

@@ -27,8 +27,8 @@ from agent_cli.contracts.timeline import Block, text_of
 from agent_cli.contracts.wording import one_line
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.paths import exists, real_path
+from agent_cli.system.sanitize import reveal
 from agent_cli.terminal.references import references
-from agent_cli.terminal.sanitize import reveal
 
 if TYPE_CHECKING:
     from agent_cli.attachments.images import Image

@@ -15,8 +15,8 @@ from agent_cli.contracts.wording import counted, one_line
 from agent_cli.system.fixed_paths import directory_at, names_in, open_file
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.paths import as_named, expanded, real_path
+from agent_cli.system.sanitize import reveal
 from agent_cli.terminal.references import references
-from agent_cli.terminal.sanitize import reveal
 
 # About 12,000 tokens; a tool reads the rest in parts.
 FILE_CHARS_MAX: Final = 50_000

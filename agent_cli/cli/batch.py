@@ -29,8 +29,8 @@ from agent_cli.system.event_loop import run_loop
 from agent_cli.system.paths import expanded, shown
 from agent_cli.system.programs import users_path
 from agent_cli.system.records import dataclass
+from agent_cli.system.sanitize import reveal
 from agent_cli.system.shapes import is_sequence
-from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.views.progress import labelled
 from agent_cli.terminal.writer import print_complaint
 from agent_cli.trust.store import TrustStore

@@ -20,8 +20,8 @@ from agent_cli.hooks.runs import HookRuns
 from agent_cli.settings import CLAUDE_FILES
 from agent_cli.settings.files import ClaudeFile
 from agent_cli.system.event_loop import run_loop
+from agent_cli.system.sanitize import reveal
 from agent_cli.system.shapes import is_mapping, is_object, is_sequence
-from agent_cli.terminal.sanitize import reveal
 
 _USAGE = "write agent-cli hooks list, test EVENT [--input FILE], or import"
 _COMMAND = ToolCall("toolu_test", "bash", {"command": "ls"})

@@ -12,7 +12,7 @@ from agent_cli.app.imports.setups import READERS
 from agent_cli.app.startup import start
 from agent_cli.contracts.errors import UsageError
 from agent_cli.system import paths
-from agent_cli.terminal.sanitize import reveal
+from agent_cli.system.sanitize import reveal
 
 _STYLES: Final = {TRANSLATED: "cyan", CANNOT: "yellow"}
 

@@ -22,8 +22,8 @@ from agent_cli.policies.permission_rules import COMMAND_TOOL
 from agent_cli.sandbox import Report
 from agent_cli.system.paths import is_dir, real_path
 from agent_cli.system.records import dataclass
+from agent_cli.system.sanitize import reveal
 from agent_cli.terminal.abilities import confirmed
-from agent_cli.terminal.sanitize import reveal
 from agent_cli.trust.store import ActingFile, TrustStore, fingerprint, what_would_act
 
 if TYPE_CHECKING:

@@ -22,9 +22,9 @@ from agent_cli.prompt_files.skill_files import skill_paths
 from agent_cli.settings import WrittenHooks
 from agent_cli.system.paths import real_path
 from agent_cli.system.redaction import MASK
+from agent_cli.system.sanitize import reveal
 from agent_cli.system.trees import remove_tree, walk
 from agent_cli.terminal.abilities import confirmed
-from agent_cli.terminal.sanitize import reveal
 from agent_cli.trust.effects import agent_effects, hook_effects, server_effects
 
 _USAGE: Final = (

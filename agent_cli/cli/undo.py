@@ -10,7 +10,7 @@ from typing import Final
 from agent_cli.app.arguments import Arguments
 from agent_cli.contracts.errors import AgentCliError, UsageError
 from agent_cli.system.paths import changes_dir, real_path
-from agent_cli.terminal.sanitize import clean, reveal
+from agent_cli.system.sanitize import clean, reveal
 from agent_cli_tools.snapshots.kept_versions import KeptVersion, kept_versions, restore
 from agent_cli_tools.textio import decode, looks_binary
 

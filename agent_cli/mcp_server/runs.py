@@ -48,8 +48,8 @@ from agent_cli.core.run import RunResult
 from agent_cli.mcp_server.ports import Application
 from agent_cli.system.event_loop import in_background
 from agent_cli.system.logger import logger
+from agent_cli.system.sanitize import reveal
 from agent_cli.terminal.narration import describe_call
-from agent_cli.terminal.sanitize import reveal
 
 _COVERS_LOSSES: Final = "Yes also lets it delete or overwrite many files; it cannot ask later."
 # The client may read slowly, or no longer.

@@ -24,7 +24,7 @@ from agent_cli.core.projection import entries, noted
 from agent_cli.core.turn import Turn
 from agent_cli.system.git import GitError, git_output, status_rows
 from agent_cli.system.paths import real_path
-from agent_cli.terminal.sanitize import reveal
+from agent_cli.system.sanitize import reveal
 
 ENTRY: Final = "session_facts"
 _GIT_LIMIT_S: Final = 2.0

@@ -16,7 +16,7 @@ from agent_cli.repl.mcp import ServersPort
 from agent_cli.repl.mcp.offers import with_resources
 from agent_cli.repl.own_commands import OwnCommands
 from agent_cli.repl.ports import Application
-from agent_cli.terminal.sanitize import reveal
+from agent_cli.system.sanitize import reveal
 from agent_cli.terminal.writer import Lines, OutputLines, Pages
 
 

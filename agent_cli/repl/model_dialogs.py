@@ -21,7 +21,7 @@ from agent_cli.repl.approval.ask import Announced, Approvals
 from agent_cli.repl.approval.preview import Row
 from agent_cli.repl.dialogue import Choice, DialogParts, chosen
 from agent_cli.repl.mcp import quoted_rows
-from agent_cli.terminal.sanitize import reveal
+from agent_cli.system.sanitize import reveal
 
 THE_MODEL: Final = "The model"
 _LABEL_CHARS_MAX: Final = 300

@@ -24,7 +24,7 @@ from agent_cli.contracts.timeline import text_block
 from agent_cli.system.launching import KeeperLink, Launcher, Order, Watched, on_terminal
 from agent_cli.system.orphans import shell_code
 from agent_cli.system.programs import users_path
-from agent_cli.terminal.sanitize import overwritten, reveal
+from agent_cli.system.sanitize import overwritten, reveal
 from agent_cli.terminal.writer import OutputLines
 
 Lend: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]

@@ -8,7 +8,7 @@ from agent_cli.contracts.timeline import CustomOutput
 from agent_cli.contracts.wording import STEP_MARKS, one_line
 from agent_cli.core.agent import Agent
 from agent_cli.core.application import Todo
-from agent_cli.terminal.sanitize import reveal
+from agent_cli.system.sanitize import reveal
 
 _CONTENT_CHARS_MAX: Final = 300
 

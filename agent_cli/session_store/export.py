@@ -39,8 +39,8 @@ from agent_cli.session_store.transcripts import (
     result_text,
     with_joined_text,
 )
+from agent_cli.system.sanitize import clean
 from agent_cli.system.shapes import is_object, is_sequence
-from agent_cli.terminal.sanitize import clean
 from agent_cli.version import __version__
 
 Format: TypeAlias = Literal["md", "html", "json", "atif"]

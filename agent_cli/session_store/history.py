@@ -39,7 +39,7 @@ from agent_cli.session_store.codec import (
 from agent_cli.session_store.log_file import Log, LogLine, read_log, scan
 from agent_cli.session_store.records import Header, dropped, record_of
 from agent_cli.system.loading import collections_paused
-from agent_cli.terminal.sanitize import clean
+from agent_cli.system.sanitize import clean
 
 if TYPE_CHECKING:
     from agent_cli.contracts.listings import SessionInfo

@@ -13,7 +13,7 @@ from agent_cli.session_store.history import is_unused, read_mended
 from agent_cli.session_store.log_file import damaged
 from agent_cli.session_store.records import Header
 from agent_cli.system.paths import unix_ms
-from agent_cli.terminal.sanitize import clean
+from agent_cli.system.sanitize import clean
 
 _TITLE_CHARS_MAX = 80
 

@@ -42,7 +42,7 @@ from agent_cli.session_store.history import BLOBS_DIR
 from agent_cli.session_store.store import SessionStore
 from agent_cli.system.paths import current_folder
 from agent_cli.system.programs import find_program
-from agent_cli.terminal.sanitize import clean
+from agent_cli.system.sanitize import clean
 
 _INDENT = "    "
 

@@ -1,1 +1,1 @@
-"""The operating system: paths, child processes, imports, secrets in text."""
+"""The operating system: paths, child processes, imports; text that is safe to show."""

@@ -33,7 +33,7 @@ from agent_cli.core.declining import (
 from agent_cli.core.run import RunResult
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass
-from agent_cli.terminal.sanitize import clean, reveal
+from agent_cli.system.sanitize import clean, reveal
 from agent_cli.terminal.writer import Style
 
 if TYPE_CHECKING:

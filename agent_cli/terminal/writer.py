@@ -11,7 +11,7 @@ import sys
 from contextlib import suppress
 from typing import Final, Literal, Protocol, TextIO, TypeAlias
 
-from agent_cli.terminal.sanitize import Filter, clean, reveal
+from agent_cli.system.sanitize import Filter, clean, reveal
 
 Style: TypeAlias = Literal["plain", "dim", "title", "label", "warning", "error", "added", "removed"]
 

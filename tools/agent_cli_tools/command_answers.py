@@ -9,7 +9,7 @@ from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.contracts.wording import counted, first_named
 from agent_cli.system.records import dataclass
-from agent_cli.terminal.sanitize import reveal
+from agent_cli.system.sanitize import reveal
 from agent_cli.undo.logs import CommandLog, Loss, short_log, unkept
 from agent_cli_tools.bash import COMMAND_LIMIT_MAX_S
 from agent_cli_tools.command_line import OUTPUT_BYTES_MAX, Member

@@ -22,7 +22,7 @@ from agent_cli.core.run import RunResult
 from agent_cli.core.turn import Turn
 from agent_cli.hooks.lifecycle import SENT_BACK_MAX
 from agent_cli.mcp_client.declared_tools import SEARCH_TOOL, marked_instructions
-from agent_cli.terminal.sanitize import reveal
+from agent_cli.system.sanitize import reveal
 
 if TYPE_CHECKING:
     from agent_cli.app.workbench import Workbench

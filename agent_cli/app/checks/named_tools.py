@@ -12,7 +12,7 @@ from agent_cli.contracts.tooling import Tool
 from agent_cli.contracts.wording import one_line
 from agent_cli.policies.permission_rules import COMMAND_TOOL, RuleSet, without_matches
 from agent_cli.system.loading import late_pattern
-from agent_cli.terminal.sanitize import reveal
+from agent_cli.system.sanitize import reveal
 
 _JOINED_SCHEMAS = frozenset({"$ref", "allOf", "anyOf", "oneOf"})
 _SERVER_NAMED = late_pattern(r"mcp__(.+?)__")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agent_cli.system.records import dataclass
-from agent_cli.terminal.sanitize import reveal
+from agent_cli.system.sanitize import reveal
 from agent_cli.version import __version__
 
 if TYPE_CHECKING:

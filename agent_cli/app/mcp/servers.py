@@ -36,7 +36,7 @@ from agent_cli.mcp_client.declared_tools import (
     gone_of,
 )
 from agent_cli.mcp_client.resource_tools import resource_tools
-from agent_cli.terminal.sanitize import reveal
+from agent_cli.system.sanitize import reveal
 
 if TYPE_CHECKING:
     from agent_cli.contracts.dialogs import ServerDialogs

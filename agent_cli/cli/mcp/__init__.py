@@ -11,7 +11,7 @@ from agent_cli.contracts.servers import ServerState
 from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.config import ServerConfig, ServerProblem
 from agent_cli.system.records import dataclass
-from agent_cli.terminal.sanitize import reveal
+from agent_cli.system.sanitize import reveal
 
 if TYPE_CHECKING:
     from agent_cli.terminal.views import View

@@ -38,8 +38,8 @@ from agent_cli.mcp_client.host import Host, Visit
 from agent_cli.mcp_client.limits import NO_RESTARTS
 from agent_cli.mcp_client.pool import McpServers
 from agent_cli.system.event_loop import run_loop
+from agent_cli.system.sanitize import reveal
 from agent_cli.system.shapes import is_object
-from agent_cli.terminal.sanitize import reveal
 
 
 def run(words: Sequence[str], context: CommandContext) -> int:

@@ -23,7 +23,7 @@ from agent_cli.mcp_client.forms import form_fields
 from agent_cli.mcp_client.host import Elicit, Elicitation, ElicitationAnswer
 from agent_cli.mcp_client.pool import McpServers
 from agent_cli.system.records import dataclass
-from agent_cli.terminal.sanitize import reveal
+from agent_cli.system.sanitize import reveal
 
 # The report of `agent-cli mcp exercise`: lines during the run, a table at its end, or JSON.
 

@@ -7,7 +7,7 @@ from agent_cli.contracts.servers import ServerPhase, ServerState
 from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.config import ServerConfig, ServerProblem
 from agent_cli.system.redaction import Redactor
-from agent_cli.terminal.sanitize import reveal
+from agent_cli.system.sanitize import reveal
 
 if TYPE_CHECKING:
     from agent_cli.terminal.views import View

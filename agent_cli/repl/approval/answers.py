@@ -7,7 +7,7 @@ from typing import Final, Literal, TypeAlias
 
 from agent_cli.repl.dialogue import Choice, chosen, not_an_answer
 from agent_cli.system.paths import exists, shown
-from agent_cli.terminal.sanitize import reveal
+from agent_cli.system.sanitize import reveal
 
 # A number opens the call of that number.
 Action: TypeAlias = (

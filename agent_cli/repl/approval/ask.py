@@ -43,7 +43,7 @@ from agent_cli.repl.approval.input_edit import (
 from agent_cli.repl.approval.preview import Row
 from agent_cli.repl.dialogue import Choice, DialogParts
 from agent_cli.system.paths import shown
-from agent_cli.terminal.sanitize import reveal
+from agent_cli.system.sanitize import reveal
 
 _CHANGES_FILES: Final = "changes files"
 _ALLOWING: Final[tuple[Action, ...]] = ("yes", "session", "project")

@@ -12,9 +12,9 @@ from agent_cli.repl.approval.input_edit import ProposedFile
 from agent_cli.repl.approval.preview import Row, changes_of, cut_end, cut_middle, folded, values_of
 from agent_cli.repl.markdown.styles import cells
 from agent_cli.system.records import dataclass
+from agent_cli.system.sanitize import reveal
 from agent_cli.terminal.narration import describe_call, label_of
 from agent_cli.terminal.planned_change import written_by
-from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Style
 
 # The title of a waiting call: verb and target, and the size of what it changes.

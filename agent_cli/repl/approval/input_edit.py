@@ -17,8 +17,8 @@ from agent_cli.contracts.tooling import FileContents, Tool, check_input
 from agent_cli.core.foresight import foreseen_error
 from agent_cli.system.alignment import Block, align, grouped
 from agent_cli.system.records import dataclass
+from agent_cli.system.sanitize import reveal
 from agent_cli.terminal.planned_change import PlannedChange, file_text, has_only_crlf, written_by
-from agent_cli.terminal.sanitize import reveal
 
 _NOTEBOOK_SUFFIX: Final = ".ipynb"
 _BOM: Final = "\ufeff"

@@ -13,6 +13,7 @@ from agent_cli.repl.markdown.styles import cells
 from agent_cli.repl.markdown.styles import folded as broken
 from agent_cli.system.alignment import align, grouped
 from agent_cli.system.loading import late_pattern
+from agent_cli.system.sanitize import reveal
 from agent_cli.terminal.planned_change import (
     PlannedChange,
     Spans,
@@ -20,7 +21,6 @@ from agent_cli.terminal.planned_change import (
     has_only_crlf,
     planned_change,
 )
-from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Lines, Style
 
 _EDIT_MARKS: Final[dict[str, tuple[str, Style]]] = {

@@ -33,8 +33,8 @@ from agent_cli.contracts.wording import (
 from agent_cli.repl.commands import Command, Context, OutgoingPrompt, show
 from agent_cli.repl.ports import Application
 from agent_cli.system.event_loop import in_background
+from agent_cli.system.sanitize import clean, reveal
 from agent_cli.terminal.narration import describe_call, describe_failure, outcome_of
-from agent_cli.terminal.sanitize import clean, reveal
 
 _STOP: Final = "stop"
 _SHOW: Final = "show"

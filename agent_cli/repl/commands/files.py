@@ -18,7 +18,7 @@ from agent_cli.contracts.wording import byte_size, counted, first_named, one_lin
 from agent_cli.prompt_files.command_files import shipped_prompt
 from agent_cli.repl.commands import Command, Context, OutgoingPrompt
 from agent_cli.repl.recall import prompt_line
-from agent_cli.terminal.sanitize import reveal
+from agent_cli.system.sanitize import reveal
 
 _NAMED_MAX: Final = 20
 _ASKED_MAX: Final = 5

@@ -19,7 +19,7 @@ from agent_cli.repl.todos import unfolded
 from agent_cli.system.desktop import copy_text, way_to_copy
 from agent_cli.system.event_loop import in_background
 from agent_cli.system.records import dataclass, field
-from agent_cli.terminal.sanitize import reveal
+from agent_cli.system.sanitize import reveal
 
 if TYPE_CHECKING:
     from agent_cli.terminal.views import Drawn

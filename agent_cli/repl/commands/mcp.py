@@ -14,7 +14,7 @@ from agent_cli.repl.commands import Command, Context, show
 from agent_cli.repl.mcp import ServersPort, named, page_rows, web_host
 from agent_cli.repl.ports import Application
 from agent_cli.system.desktop import open_page
-from agent_cli.terminal.sanitize import reveal
+from agent_cli.system.sanitize import reveal
 from agent_cli.terminal.writer import Style
 
 if TYPE_CHECKING:

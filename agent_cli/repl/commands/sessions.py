@@ -19,8 +19,8 @@ from agent_cli.repl.commands.files import take_back
 from agent_cli.repl.ports import Application, SessionsPort
 from agent_cli.repl.recall import prompt_line, recalled, typed_prompts
 from agent_cli.system.paths import shown
+from agent_cli.system.sanitize import reveal
 from agent_cli.terminal.narration import ago, describe_branch_point
-from agent_cli.terminal.sanitize import reveal
 
 # Leaves room for age and id in a row of 100 columns.
 _TITLE_CHARS_MAX: Final = 50

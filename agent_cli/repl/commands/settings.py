@@ -12,7 +12,7 @@ from agent_cli.contracts.permission_modes import MODE_DESCRIPTIONS, mode_named
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.wording import one_line
 from agent_cli.repl.commands import Command, Context, pick, show
-from agent_cli.terminal.sanitize import clean
+from agent_cli.system.sanitize import clean
 
 _LEVELS: Final[dict[str, ThinkingLevel | None]] = {
     "default": None,

@@ -25,7 +25,7 @@ from agent_cli.contracts.wording import WAITS_FOR_LIMIT, one_line, short_count, 
 from agent_cli.core.run import Phase
 from agent_cli.repl.live.paint import row_width, shortened
 from agent_cli.system.loading import late_pattern
-from agent_cli.terminal.sanitize import clean, reveal
+from agent_cli.system.sanitize import clean, reveal
 
 if TYPE_CHECKING:
     from agent_cli.contracts.agents import AgentInfo

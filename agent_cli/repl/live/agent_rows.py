@@ -12,7 +12,7 @@ from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 
 from agent_cli.repl.live.paint import MARGIN, MARK, row_width, shortened
-from agent_cli.terminal.sanitize import reveal
+from agent_cli.system.sanitize import reveal
 
 if TYPE_CHECKING:
     from agent_cli.contracts.agents import AgentInfo

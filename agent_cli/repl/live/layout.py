@@ -29,8 +29,8 @@ from agent_cli.contracts.wording import counted
 from agent_cli.repl.live.choices import AnswerRow
 from agent_cli.repl.live.paint import TAB_CELLS, Paint, row_width, rows_taken, shortened
 from agent_cli.repl.live.picker import CHOSEN, FAINT, Picker
+from agent_cli.system.sanitize import clean, reveal
 from agent_cli.terminal.first_prompt import PROMPT
-from agent_cli.terminal.sanitize import clean, reveal
 
 CONTINUATION: Final = " " * len(PROMPT)
 # Any style works: without one the trailing space is replaced by a cursor movement, and programs

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from prompt_toolkit.utils import get_cwidth
 
 from agent_cli.contracts.options import THEME, ThemeChoice, ThemeName
-from agent_cli.terminal.sanitize import clean
+from agent_cli.system.sanitize import clean
 from agent_cli.terminal.writer import Style
 
 if TYPE_CHECKING:

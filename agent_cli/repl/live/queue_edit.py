@@ -14,7 +14,7 @@ from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 from agent_cli.repl.live.input import Draft
 from agent_cli.repl.live.paint import row_width
 from agent_cli.system.records import dataclass
-from agent_cli.terminal.sanitize import clean
+from agent_cli.system.sanitize import clean
 
 if TYPE_CHECKING:
     from agent_cli.contracts.cancel import CancelToken

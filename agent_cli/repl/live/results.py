@@ -15,8 +15,8 @@ from agent_cli.repl.markdown.page import Prefix
 from agent_cli.repl.markdown.styles import painted
 from agent_cli.repl.markdown.table import Alignment, Grid, Row
 from agent_cli.system.records import dataclass
+from agent_cli.system.sanitize import clean, overwritten
 from agent_cli.terminal.narration import side_output, was_stopped
-from agent_cli.terminal.sanitize import clean, overwritten
 
 _FOLDED_ROWS: Final = 5
 DIFF_ROWS_MAX: Final = 40

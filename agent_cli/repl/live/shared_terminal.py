@@ -24,7 +24,7 @@ from prompt_toolkit.layout.screen import Screen
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from agent_cli.system.event_loop import tell
-from agent_cli.terminal.sanitize import clean
+from agent_cli.system.sanitize import clean
 from agent_cli.terminal.writer import READER_GONE
 
 # A dragged window reports dozens of sizes; painting between two of them leaves artefacts.

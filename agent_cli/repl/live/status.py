@@ -32,7 +32,7 @@ from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.repl.live.paint import cut, row_width, shortened
 from agent_cli.system.event_loop import in_background
-from agent_cli.terminal.sanitize import clean_but_colors
+from agent_cli.system.sanitize import clean_but_colors
 from agent_cli.version import __version__
 
 if TYPE_CHECKING:

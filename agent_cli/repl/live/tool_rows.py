@@ -13,6 +13,7 @@ from agent_cli.repl.live.paint import Paint, row_width, rows_of, shortened
 from agent_cli.repl.live.results import Details, SideOutput, progress_of
 from agent_cli.repl.markdown.styles import wrapped
 from agent_cli.system.records import dataclass, field
+from agent_cli.system.sanitize import clean, overwritten
 from agent_cli.terminal.narration import (
     describe_call,
     describe_failure,
@@ -20,7 +21,6 @@ from agent_cli.terminal.narration import (
     label_of,
     outcome_of,
 )
-from agent_cli.terminal.sanitize import clean, overwritten
 
 # The last lines of a running call: more of them if it is the only one.
 _UPDATE_ROWS_MAX: Final = 3

@@ -28,8 +28,8 @@ from agent_cli.repl.live.paint import (
 from agent_cli.repl.live.tool_rows import ToolRows
 from agent_cli.repl.markdown import THEMES, MarkdownStream
 from agent_cli.repl.markdown.styles import TokenKind
+from agent_cli.system.sanitize import Filter
 from agent_cli.terminal.narration import narrate
-from agent_cli.terminal.sanitize import Filter
 
 _SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _SPINNER_CELLS: Final = 2

@@ -23,7 +23,7 @@ from agent_cli.repl.markdown.page import (
 from agent_cli.repl.markdown.prose import Code, Fence, Prose, heading_style
 from agent_cli.repl.markdown.styles import Spans, Theme, cells, cut, folded, painted, plain
 from agent_cli.repl.markdown.table import MarkdownTable, alignments, split_cells
-from agent_cli.terminal.sanitize import clean
+from agent_cli.system.sanitize import clean
 
 _CODE_INDENT: Final = 4
 # Deeper quotes and lists do not occur in practice; their marks are shown as text.

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from agent_cli.contracts.servers import ServerPrompt, ServerResource, ServerState, ServerStates
 from agent_cli.contracts.timeline import Block
 from agent_cli.contracts.wording import one_line
-from agent_cli.terminal.sanitize import reveal
+from agent_cli.system.sanitize import reveal
 
 Visit: TypeAlias = Callable[[str], Awaitable[str | None]]
 """Show the user a sign-in page. Returns the final URL of the browser if the user pasted it, or None

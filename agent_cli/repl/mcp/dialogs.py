@@ -18,7 +18,7 @@ from agent_cli.repl.dialogue import Dialogue
 from agent_cli.repl.mcp import named, page_rows, quoted_rows, shown_text, web_host
 from agent_cli.repl.mcp.form_dialog import FormDialog, label
 from agent_cli.system.desktop import open_page
-from agent_cli.terminal.sanitize import reveal
+from agent_cli.system.sanitize import reveal
 from agent_cli.terminal.writer import Lines
 
 _ACTIONS: Final[dict[str, Action]] = {"y": "accept", "n": "decline"}

@@ -15,7 +15,7 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.wording import one_line
 from agent_cli.repl.dialogue import ENTER, Dialogue
 from agent_cli.repl.mcp import named
-from agent_cli.terminal.sanitize import reveal
+from agent_cli.system.sanitize import reveal
 
 _LABEL_CHARS_MAX: Final = 40
 _EMPTY: Final = "-"

@@ -13,8 +13,8 @@ from agent_cli.contracts.wording import counted, one_line
 from agent_cli.repl.commands import Command, Context, OutgoingPrompt
 from agent_cli.repl.mcp import ServersPort, named, quoted_rows, shown_text
 from agent_cli.repl.ports import Application
+from agent_cli.system.sanitize import reveal
 from agent_cli.terminal.references import references
-from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Lines
 
 WORD: Final = re.compile(r'"[^"]*"(?!\S)|\'[^\']*\'(?!\S)|\S+')

@@ -16,8 +16,8 @@ from agent_cli.repl.dialogue import Choice, chosen, is_slip, key_of, not_an_answ
 from agent_cli.repl.hosting import Interrupts, ProgramHost, farewell
 from agent_cli.system.event_loop import tell
 from agent_cli.system.records import dataclass
+from agent_cli.system.sanitize import clean, reveal
 from agent_cli.terminal.first_prompt import PROMPT
-from agent_cli.terminal.sanitize import clean, reveal
 from agent_cli.terminal.writer import STDOUT_CLOSED_EXIT_CODE, Writer
 
 if TYPE_CHECKING:

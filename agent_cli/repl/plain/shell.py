@@ -30,6 +30,7 @@ from agent_cli.repl.model_dialogs import ModelQuestions
 from agent_cli.repl.ports import Application
 from agent_cli.repl.recall import recalled
 from agent_cli.repl.runs import HiddenPrompts, LeftWaiting, Runs, reported
+from agent_cli.system.sanitize import Filter
 from agent_cli.terminal.narration import (
     HostedView,
     cited_text,
@@ -39,7 +40,6 @@ from agent_cli.terminal.narration import (
     side_output,
     words,
 )
-from agent_cli.terminal.sanitize import Filter
 from agent_cli.terminal.writer import Writer
 
 _REFUSED_NEXT: Final = (

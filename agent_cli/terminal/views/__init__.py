@@ -12,7 +12,7 @@ from typing import Protocol, TextIO, TypeAlias
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from agent_cli.terminal.sanitize import clean
+from agent_cli.system.sanitize import clean
 
 _WIDTH_MAX = 120
 _WIDTH_DEFAULT = 80

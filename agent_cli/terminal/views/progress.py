@@ -16,7 +16,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from agent_cli.terminal.sanitize import clean
+from agent_cli.system.sanitize import clean
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from rich.tree import Tree as RichTree
 
 from agent_cli.contracts.wording import share
 from agent_cli.system.records import dataclass, field
-from agent_cli.terminal.sanitize import clean
+from agent_cli.system.sanitize import clean
 from agent_cli.terminal.views import Drawn, View, cell
 
 _GAP: Final = 3

@@ -9,7 +9,7 @@ from rich.markdown import Markdown
 from rich.syntax import Syntax
 
 from agent_cli.system.records import dataclass
-from agent_cli.terminal.sanitize import clean
+from agent_cli.system.sanitize import clean
 
 
 @dataclass(frozen=True, slots=True)

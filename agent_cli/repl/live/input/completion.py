@@ -27,8 +27,8 @@ from agent_cli.repl.mcp import ServersPort
 from agent_cli.repl.mcp.offers import WORD, bare
 from agent_cli.repl.ports import Application
 from agent_cli.system.logger import logger
+from agent_cli.system.sanitize import reveal
 from agent_cli.terminal.references import reference_before, reference_to
-from agent_cli.terminal.sanitize import reveal
 
 _log = logger(__name__)
 Source: TypeAlias = Callable[[str], Iterable[Completion]]

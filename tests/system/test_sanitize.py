@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from agent_cli.terminal.sanitize import Filter, clean, clean_but_colors, reveal
+from agent_cli.system.sanitize import Filter, clean, clean_but_colors, reveal
 
 HOSTILE = [
     ("plain text, tab\tand newline\n stay", "plain text, tab\tand newline\n stay"),
