@@ -20,6 +20,7 @@ from agent_cli.attachments.files import (
     pdf_attached,
     resolve_mention,
 )
+from agent_cli.attachments.references import references
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.media_files import REQUEST_CHARS_MAX, image_chars
 from agent_cli.contracts.messages import UserMessage, typed_in
@@ -28,7 +29,6 @@ from agent_cli.contracts.wording import one_line
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.paths import exists, real_path
 from agent_cli.system.sanitize import reveal
-from agent_cli.terminal.references import references
 
 if TYPE_CHECKING:
     from agent_cli.attachments.images import Image

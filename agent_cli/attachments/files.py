@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from agent_cli.attachments.references import references
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.media_files import PDF_BYTES_MAX, is_pdf
 from agent_cli.contracts.timeline import Block, text_block
@@ -16,7 +17,6 @@ from agent_cli.system.fixed_paths import directory_at, names_in, open_file
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.paths import as_named, expanded, real_path
 from agent_cli.system.sanitize import reveal
-from agent_cli.terminal.references import references
 
 # About 12,000 tokens; a tool reads the rest in parts.
 FILE_CHARS_MAX: Final = 50_000

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
+from agent_cli.attachments.references import references
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.servers import PromptArgument, ServerPrompt, ServerResource
@@ -14,7 +15,6 @@ from agent_cli.repl.commands import Command, Context, OutgoingPrompt
 from agent_cli.repl.mcp import ServersPort, named, quoted_rows, shown_text
 from agent_cli.repl.ports import Application
 from agent_cli.system.sanitize import reveal
-from agent_cli.terminal.references import references
 from agent_cli.terminal.writer import Lines
 
 WORD: Final = re.compile(r'"[^"]*"(?!\S)|\'[^\']*\'(?!\S)|\S+')

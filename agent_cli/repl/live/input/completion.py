@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, ThreadedCompleter
 from prompt_toolkit.document import Document
 
+from agent_cli.attachments.references import reference_before, reference_to
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.servers import ServerPrompt, ServerResource
 from agent_cli.contracts.wording import one_line
@@ -28,7 +29,6 @@ from agent_cli.repl.mcp.offers import WORD, bare
 from agent_cli.repl.ports import Application
 from agent_cli.system.logger import logger
 from agent_cli.system.sanitize import reveal
-from agent_cli.terminal.references import reference_before, reference_to
 
 _log = logger(__name__)
 Source: TypeAlias = Callable[[str], Iterable[Completion]]

@@ -13,12 +13,12 @@ from typing import Final, Protocol
 
 from prompt_toolkit.completion import Completion
 
+from agent_cli.attachments.references import Reference, reference_before, reference_to
 from agent_cli.contracts.wording import one_line
 from agent_cli.repl.live.input.menu import Certain
 from agent_cli.system.logger import logger
 from agent_cli.system.paths import expanded, is_dir, is_utf8
 from agent_cli.system.sanitize import reveal
-from agent_cli.terminal.references import Reference, reference_before, reference_to
 
 _log = logger(__name__)
 _SHOWN_CHARS_MAX: Final = 200

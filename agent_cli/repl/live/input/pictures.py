@@ -12,12 +12,12 @@ from urllib.parse import unquote, urlsplit
 
 from agent_cli.attachments.attachments import Attachments
 from agent_cli.attachments.images import image_of
+from agent_cli.attachments.references import reference_to
 from agent_cli.contracts.errors import UsageError
 from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.system.desktop import output_within
 from agent_cli.system.paths import current_folder
 from agent_cli.system.programs import find_program
-from agent_cli.terminal.references import reference_to
 
 _DROPPED_CHARS_MAX: Final = 10_000
 _CLIPBOARD_LIMIT_S: Final = 10

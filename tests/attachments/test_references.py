@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.terminal.references import Reference, reference_before, reference_to, references
+from agent_cli.attachments.references import Reference, reference_before, reference_to, references
 
 
 @given(st.text(min_size=1))
