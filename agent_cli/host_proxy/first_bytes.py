@@ -10,21 +10,14 @@ section 3 (server_name), RFC 9849 (encrypted ClientHello).
 import re
 from typing import Final
 
-from agent_cli.system.addresses import is_internal_host
+from agent_cli.system.addresses import HTTP_PORT, parse_authority
 from agent_cli.system.records import dataclass
 
 HEAD_BYTES_MAX: Final = 32 * 1024
-HTTP_PORT, HTTPS_PORT, SSH_PORT = 80, 443, 22
 
 _TOKEN: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE: Final = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
-_LABEL: Final = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
-# The last label begins with a letter: "127.1" and "2130706433" are addresses to some programs.
-_NAME: Final = re.compile(rf"(?=.{{1,253}}\Z)(?:{_LABEL}\.)+(?=[a-z]){_LABEL}")
-_PORT: Final = re.compile(r"[1-9][0-9]{0,4}")
-_PORT_MAX: Final = 65_535
 _LENGTH: Final = re.compile(rb"[0-9]{1,15}")
-_SHOWN_CHARS: Final = 80
 # They belong to one connection, or to the proxy; the rest is the host's.
 _DROPPED: Final = frozenset(
     (
@@ -68,7 +61,7 @@ def parse_request(head: bytes) -> ProxyRequest:
     """Parse the head of a request, with the empty line at its end.
 
     Raises:
-        BadRequestError: It is refused.
+        BadHostError, BadRequestError: It is refused.
     """
     lines = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
     method, target, version = _request_line(lines[0])
@@ -92,35 +85,6 @@ def parse_request(head: bytes) -> ProxyRequest:
     body_bytes = _body_bytes(headers)
     new_head = _passed_on(method, slash + path or "/", version, authority, headers)
     return ProxyRequest(host, port, is_tunnel=False, head=new_head, body_bytes=body_bytes)
-
-
-def parse_authority(text: str, *, default: int | None = None) -> tuple[str, int]:
-    """Return the host and the port of *text*; *default* is the port that may be left out.
-
-    Raises:
-        BadRequestError: It is no name of a host on the internet, or no port.
-    """
-    host, colon, written = text.partition(":")
-    if not colon and default is not None:
-        return parse_host(host), default
-    if not _PORT.fullmatch(written) or int(written) > _PORT_MAX:
-        raise BadRequestError(f"{text[:_SHOWN_CHARS]!r} is not a host and a port")
-    return parse_host(host), int(written)
-
-
-def parse_host(text: str) -> str:
-    """Return the name *text* in lowercase.
-
-    Raises:
-        BadRequestError: It is an address, or no name of a host on the internet.
-    """
-    name = text.lower() if text.isascii() else ""
-    if not _NAME.fullmatch(name) or is_internal_host(name):
-        raise BadRequestError(
-            f"{text[:_SHOWN_CHARS]!r} is not the name of a host on the internet; addresses are not"
-            " passed on"
-        )
-    return name
 
 
 def _request_line(line: bytes) -> tuple[bytes, str, bytes]:

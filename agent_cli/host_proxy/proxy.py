@@ -10,9 +10,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol, TypeAlias
 
 from agent_cli.host_proxy.first_bytes import (
-    HTTP_PORT,
-    HTTPS_PORT,
-    SSH_PORT,
     BadHelloError,
     BadRequestError,
     ClientRecords,
@@ -20,7 +17,15 @@ from agent_cli.host_proxy.first_bytes import (
     parse_request,
     server_name,
 )
-from agent_cli.system.addresses import Resolve, are_inside, resolve
+from agent_cli.system.addresses import (
+    HTTP_PORT,
+    HTTPS_PORT,
+    SSH_PORT,
+    BadHostError,
+    Resolve,
+    are_inside,
+    resolve,
+)
 from agent_cli.system.records import dataclass
 
 _HEAD_LIMIT_S: Final = 30.0
@@ -243,8 +248,9 @@ async def _read_request(reader: asyncio.StreamReader) -> ProxyRequest:
         async with asyncio.timeout(_HEAD_LIMIT_S):
             head = await reader.readuntil(b"\r\n\r\n")
         return parse_request(head)
-    except (BadRequestError, asyncio.LimitOverrunError) as error:
-        about = error if isinstance(error, BadRequestError) else "its head is too long"
+    except (BadHostError, BadRequestError, asyncio.LimitOverrunError) as error:
+        is_long = isinstance(error, asyncio.LimitOverrunError)
+        about = "its head is too long" if is_long else error
         raise ContactRefused(f"the request is not passed on: {about}", "400 Bad Request") from error
 
 

@@ -15,13 +15,8 @@ from typing import Final
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.permissions import NETWORK, Rule, RuleKind
 from agent_cli.contracts.tooling import WEB_FETCH_TOOL, Hosted
-from agent_cli.host_proxy.first_bytes import (
-    HTTP_PORT,
-    HTTPS_PORT,
-    BadRequestError,
-    parse_authority,
-)
 from agent_cli.policies.permission_rules import RuleSet, touches_subject
+from agent_cli.system.addresses import HTTP_PORT, HTTPS_PORT, BadHostError, parse_authority
 from agent_cli.system.records import dataclass
 
 GROUP: Final = "registries"
@@ -61,7 +56,7 @@ def check_pattern(text: str) -> None:
         return
     try:
         parse_authority(text.removeprefix("*."), default=HTTPS_PORT)
-    except BadRequestError as error:
+    except BadHostError as error:
         raise SettingsError(
             f"network({text}) names no host: write network(example.com), network(*.example.com),"
             f" network(example.com:8443) or network({GROUP})"

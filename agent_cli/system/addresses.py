@@ -1,4 +1,4 @@
-"""Recognise internal addresses: of this machine, or of a network other than the internet.
+"""Read the names of hosts; recognise addresses of this machine and of networks inside.
 
 A name may change its address after the check: connect to the addresses that were checked.
 """
@@ -6,12 +6,21 @@ A name may change its address after the check: connect to the addresses that wer
 import asyncio
 import contextlib
 import ipaddress
+import re
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 _Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Resolve: TypeAlias = Callable[[str], Awaitable[Sequence[str]]]
+
+HTTP_PORT, HTTPS_PORT, SSH_PORT = 80, 443, 22
+_LABEL: Final = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
+# The last label begins with a letter: "127.1" and "2130706433" are addresses to some programs.
+_NAME: Final = re.compile(rf"(?=.{{1,253}}\Z)(?:{_LABEL}\.)+(?=[a-z]){_LABEL}")
+_PORT: Final = re.compile(r"[1-9][0-9]{0,4}")
+_PORT_MAX: Final = 65_535
+_SHOWN_CHARS: Final = 80
 
 # RFC 4291 section 2.4, RFC 9637, RFC 6052, and RFC 4291 section 2.5.5.1.
 _UNICAST: Final = ipaddress.IPv6Network("2000::/3")
@@ -25,6 +34,10 @@ _COMPATIBLE: Final = ipaddress.IPv6Network("::/96")
 _INTERNAL: Final = (
     ".localhost", ".local", ".internal", ".home.arpa", ".lan", ".corp", ".home", ".test"
 )  # fmt: skip
+
+
+class BadHostError(ValueError):
+    """A text names no host on the internet; the message says why."""
 
 
 async def resolve(host: str) -> Sequence[str]:
@@ -62,6 +75,30 @@ def is_internal_host(host: str) -> bool:
 def are_of_this_machine(addresses: Sequence[str]) -> bool:
     """Return whether all of *addresses* are loopback addresses of this machine."""
     return all(ipaddress.ip_address(address).is_loopback for address in addresses)
+
+
+def parse_authority(text: str, *, default: int | None = None) -> tuple[str, int]:
+    """Return the host and the port of *text*; *default* is the port that may be left out.
+
+    Raises:
+        BadHostError: It is no name of a host on the internet, or no port.
+    """
+    host, colon, written = text.partition(":")
+    if not colon and default is not None:
+        return _parse_host(host), default
+    if not _PORT.fullmatch(written) or int(written) > _PORT_MAX:
+        raise BadHostError(f"{text[:_SHOWN_CHARS]!r} is not a host and a port")
+    return _parse_host(host), int(written)
+
+
+def _parse_host(text: str) -> str:
+    name = text.lower() if text.isascii() else ""
+    if not _NAME.fullmatch(name) or is_internal_host(name):
+        raise BadHostError(
+            f"{text[:_SHOWN_CHARS]!r} is not the name of a host on the internet; addresses are not"
+            " passed on"
+        )
+    return name
 
 
 def _is_global(address: _Address) -> bool:

@@ -11,11 +11,11 @@ from agent_cli.contracts.late_models import Field
 from agent_cli.contracts.permissions import RuleScope
 from agent_cli.contracts.wording import one_line
 from agent_cli.host_proxy.door import Door, Doors, shown
-from agent_cli.host_proxy.first_bytes import HTTP_PORT, HTTPS_PORT, SSH_PORT
 from agent_cli.host_proxy.proxy import Contact
 from agent_cli.plugins.ask_user import Option, Question
 from agent_cli.policies.network_rules import GROUP, REGISTRIES, rules_for, service_of
 from agent_cli.policies.permissions import Permissions
+from agent_cli.system.addresses import HTTP_PORT, HTTPS_PORT, SSH_PORT
 from agent_cli.system.temporary_files import OwnFolder
 
 if TYPE_CHECKING:
