@@ -292,6 +292,7 @@ def _tokens(used: Usage) -> dict[str, Json]:
         "outputTokens": used.output_tokens,
         "cachedReadTokens": used.cache_read_tokens,
         "cachedWriteTokens": used.cache_write_tokens,
+        **({"thoughtTokens": used.thinking_tokens} if used.thinking_tokens else {}),
     }
 
 

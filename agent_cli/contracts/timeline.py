@@ -28,7 +28,8 @@ class Usage:
     is `prompt_tokens`. `cost_microdollars` is None when any part has no known price.
     `held_microdollars` is the possible cost of calls whose usage is unknown, because they broke off
     or are still running. It is counted only where a cost limit is set. `web_searches` are those
-    that the server made; it charges for each.
+    that the server made; it charges for each. `thinking_tokens` are part of `output_tokens`; 0 also
+    where the API does not count them.
     """
 
     input_tokens: int = 0
@@ -39,6 +40,7 @@ class Usage:
     cost_microdollars: int | None = 0
     held_microdollars: int = 0
     web_searches: int = 0
+    thinking_tokens: int = 0
 
     @property
     def prompt_tokens(self) -> int:

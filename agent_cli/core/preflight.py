@@ -176,8 +176,7 @@ async def _with_own(tool: Tool, params: object, verdict: Verdict) -> Verdict:
         return verdict
     try:
         rule = tool.require_approval
-        answer = await settled(rule(params) if callable(rule) else rule)
-        approval = checked_approval(answer)
+        approval = checked_approval(await settled(rule(params) if callable(rule) else rule))
     except (Exception, SystemExit) as error:
         return _failed(tool, error)
     policy = verdict.reason if isinstance(verdict, Ask) else ""

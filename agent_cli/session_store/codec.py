@@ -63,6 +63,7 @@ _EARLIER_MARK: Final = "[Not from the user:] Instructions"
 _KEYS: Final = {"text": ("text",), "thinking": ("thinking",), "tool_use": ("id", "name")}
 """Texts that a block of a type must have."""
 _CALL: Final = "tool_use"
+_BESIDE_USAGE: Final = ("thinking_tokens",)
 
 
 UNREADABLE: Final = (LookupError, TypeError, ValueError, AttributeError, OverflowError)
@@ -89,7 +90,7 @@ def output_from_json(data: JsonObject) -> Output:
         cls, readers = known
         try:
             read = {name: reader(data[name]) for name, reader in readers if name in data}
-            return _with_author(cls(**read), data)
+            return _completed(cls(**read), data)
         except UNREADABLE:
             if cls in _CONVERSATION:
                 raise
@@ -116,9 +117,14 @@ def _kinds() -> Mapping[str, tuple[type[Output], Sequence[tuple[str, _Reader]]]]
     return {cls.kind: (cls, _readers(cls)) for cls in KINDS}
 
 
-def _with_author(output: Output, data: JsonObject) -> Output:
-    """Name the author of an earlier version's message that quotes a repository's files."""
+def _completed(output: Output, data: JsonObject) -> Output:
+    """Add what *data* has elsewhere, or says in the way of an earlier version.
+
+    That named no author of a message that quotes a repository's files.
+    """
     match output:
+        case ReplyOutput() if "usage" in data:
+            return replace(output, usage=usage_in(data))
         case UserOutput(content=content) if "author" not in data:
             is_quote = typed_in(content).startswith(_EARLIER_MARK)
             return replace(output, author=PROGRAM) if is_quote else output
@@ -147,7 +153,7 @@ def prompt_to_json(prompt: Prompt) -> JsonObject:
 
 
 def usage_from_json(data: JsonObject) -> Usage:
-    """Return the usage for *data*; the inverse of `usage_to_json`."""
+    """Return the usage for *data*, which names all of its figures."""
     usage = Usage(**data)
     for name, value in data.items():
         if not (isinstance(value, int) or (value is None and name == "cost_microdollars")):
@@ -156,13 +162,23 @@ def usage_from_json(data: JsonObject) -> Usage:
     return usage
 
 
-def usage_to_json(usage: Usage) -> JsonObject:
-    """Return *usage* as a JSON object that earlier versions can read, if it has nothing new."""
+def usage_in(record: JsonObject) -> Usage:
+    """Return the usage of *record*; the inverse of `usage_fields`."""
+    newer = {name: record[name] for name in _BESIDE_USAGE if name in record}
+    return usage_from_json({**record["usage"], **newer})
+
+
+def usage_fields(usage: Usage) -> JsonObject:
+    """Return the fields of a record that has *usage*.
+
+    Version 0.12 reads no usage with a figure that it does not know, but ignores fields.
+    """
     named = _named(usage)
-    for name in ("held_microdollars", "web_searches"):
+    for name in ("held_microdollars", "web_searches", *_BESIDE_USAGE):
         if not named[name]:
             del named[name]
-    return named
+    newer = {name: named.pop(name) for name in _BESIDE_USAGE if name in named}
+    return {"usage": named, **newer}
 
 
 def _named(value: Output | ToolState | Usage) -> JsonObject:
@@ -170,9 +186,8 @@ def _named(value: Output | ToolState | Usage) -> JsonObject:
     if isinstance(value, UserOutput) and value.is_typed:
         del named["author"]  # as in earlier versions, which knew no other author
     if isinstance(value, ReplyOutput):
-        named["beside"] = [
-            {"model": e.model, "usage": usage_to_json(e.usage)} for e in value.beside
-        ]
+        named |= usage_fields(value.usage)
+        named["beside"] = [{"model": e.model, **usage_fields(e.usage)} for e in value.beside]
         for name in ("beside", "message_id"):
             if not named[name]:
                 del named[name]
@@ -183,8 +198,6 @@ def _to_json(value: object) -> object:
     match value:
         case Pending() | Success() | Error():
             return {"state": value.state, **_named(value)}
-        case Usage():
-            return usage_to_json(value)
         case _:
             return value
 
@@ -260,7 +273,7 @@ def _blocks(value: Any) -> tuple[Block, ...]:
 
 
 def _model_usages(value: Any) -> tuple[ModelUsage, ...]:
-    return tuple(ModelUsage(text_in(e["model"]), usage_from_json(e["usage"])) for e in value)
+    return tuple(ModelUsage(text_in(e["model"]), usage_in(e)) for e in value)
 
 
 def _call(value: Any) -> Block:

@@ -29,7 +29,7 @@ from agent_cli.contracts.timeline import (
 )
 from agent_cli.contracts.wording import in_usd
 from agent_cli.core.projection import entries, usage_of
-from agent_cli.session_store.codec import output_to_json, prompt_to_json, usage_to_json
+from agent_cli.session_store.codec import output_to_json, prompt_to_json, usage_fields
 from agent_cli.session_store.history import History
 from agent_cli.session_store.transcripts import (
     call_line,
@@ -108,7 +108,7 @@ def _document(history: History) -> dict[str, object]:
             prompt.id: {
                 **prompt_to_json(prompt),
                 "state": prompt.state,
-                "usage": usage_to_json(prompt.usage),
+                **usage_fields(prompt.usage),
                 "output": [output_to_json(output) for output in prompt.output],
             }
             for prompt in history.prompts

@@ -34,7 +34,7 @@ from agent_cli.session_store.codec import (
     output_from_json,
     prompt_from_json,
     text_in,
-    usage_from_json,
+    usage_in,
 )
 from agent_cli.session_store.log_file import Log, LogLine, read_log, scan
 from agent_cli.session_store.records import Header, dropped, record_of
@@ -90,7 +90,7 @@ class History:
         return mending
 
     def _apply(self, record: JsonObject) -> None:
-        usage = usage_from_json(record["usage"]) if "usage" in record else None
+        usage = usage_in(record) if "usage" in record else None
         match record["kind"]:
             case "session":
                 self.header = Header.of_record(record)
@@ -280,7 +280,7 @@ def _cost_before(info: "SessionInfo", at_ms: int) -> int:
         try:
             if "usage" in record and int(record.get("at", 0)) < at_ms:
                 prompt = str(record.get("prompt") or record.get("id"))
-                totals[prompt] = usage_from_json(record["usage"])
+                totals[prompt] = usage_in(record)
         except UNREADABLE:
             break  # what the session cost is known up to there
     return sum(usage.cost_microdollars or 0 for usage in totals.values())

@@ -10,7 +10,7 @@ from agent_cli.contracts.timeline import NO_USAGE, Prompt, Usage
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.projection import usage_of
 from agent_cli.session_store.blobs import Blobs
-from agent_cli.session_store.codec import JsonObject, usage_to_json
+from agent_cli.session_store.codec import JsonObject, usage_fields
 from agent_cli.session_store.history import blobs_folder
 from agent_cli.session_store.log_file import LogFile
 from agent_cli.session_store.records import Header, record_of, renamed, retold, rewound
@@ -139,7 +139,7 @@ class Session:
         usage = self._prompts[prompt_id].usage
         if usage != self._saved_usage.get(prompt_id, Usage()):
             self._saved_usage[prompt_id] = usage
-            return record | {"usage": usage_to_json(usage)}
+            return record | usage_fields(usage)
         return record
 
     def _save(self, records: Iterable[JsonObject], *, sync: bool) -> None:

@@ -159,7 +159,7 @@ def exit_code_of(number: int) -> int:
 UNSTARTED: Final = (
     '{"type":"app.result","text":"","stop_reason":"aborted","rounds":0,'
     '"usage":{"input_tokens":0,"output_tokens":0,"cache_read_tokens":0,"cache_write_5m_tokens":0,'
-    '"cache_write_1h_tokens":0,"web_searches":0},'
+    '"cache_write_1h_tokens":0,"web_searches":0,"thinking_tokens":0},'
     '"cost_usd":0.0,"session_id":null,"exit_code":%d}'
 )
 

@@ -115,6 +115,7 @@ INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
 CACHE_READ_TOKENS: Final = "gen_ai.usage.cache_read.input_tokens"
 CACHE_WRITE_TOKENS: Final = "gen_ai.usage.cache_creation.input_tokens"
 OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
+REASONING_TOKENS: Final = "gen_ai.usage.reasoning.output_tokens"
 ERROR: Final = "error.type"
 CANCELLED: Final = "cancelled"
 _NAME_CHARS_MAX: Final = 256

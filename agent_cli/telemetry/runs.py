@@ -143,11 +143,13 @@ def _close(run: AgentRun, stop_reason: str) -> None:
 
 def usage_attributes(usage: Usage) -> dict[str, AttributeValue]:
     """Return the attributes of token usage."""
+    thinking = usage.thinking_tokens
     return {
         conventions.INPUT_TOKENS: usage.prompt_tokens,
         conventions.CACHE_READ_TOKENS: usage.cache_read_tokens,
         conventions.CACHE_WRITE_TOKENS: usage.cache_write_tokens,
         conventions.OUTPUT_TOKENS: usage.output_tokens,
+        **({conventions.REASONING_TOKENS: thinking} if thinking else {}),
     }
 
 

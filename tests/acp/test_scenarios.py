@@ -106,14 +106,15 @@ async def test_handshake_reports_agent_name_and_capabilities() -> None:
 
 
 async def test_reply_is_streamed_with_thoughts_usage_and_session_title() -> None:
-    answer = reply(thinking("hm"), "Hello there!", chunk_chars=4)
+    used = {"input_tokens": 9, "output_tokens": 7, "output_tokens_details": {"thinking_tokens": 3}}
+    answer = reply(thinking("hm"), "Hello there!", chunk_chars=4, usage=used)
     async with FakeMessagesApi(answer) as api, editor(api) as client:
         id = await client.open()
         response = await client.say(id, "Hi")
 
         assert response.stop_reason == "end_turn"
         assert response.usage is not None
-        assert response.usage.output_tokens > 0
+        assert (response.usage.output_tokens, response.usage.thought_tokens) == (7, 3)
         assert client.text() == "Hello there!"
         assert client.text("agent_thought") == "hm"
         assert client.of("usage_update")[-1]["size"] > client.of("usage_update")[-1]["used"] > 0

@@ -29,6 +29,7 @@ USAGE = {
     "cost_microdollars": 0,
     "held_microdollars": 0,
     "web_searches": 0,
+    "thinking_tokens": 0,
 }
 SHOWN_REPLY = {
     "role": "assistant",

@@ -39,6 +39,7 @@ USAGE = {
     "cache_write_5m_tokens": 0,
     "cache_write_1h_tokens": 0,
     "web_searches": 0,
+    "thinking_tokens": 0,
 }
 
 

@@ -33,6 +33,8 @@ def _events(answer: Reply, message: Payload) -> Iterator[Payload]:
     if message.get("usage"):
         last["usage"] = {"output_tokens": message["usage"].get("_output_tokens", 1)}
         last["usage"] |= usage_of(answer.blocks)
+        if details := message["usage"].get("output_tokens_details"):
+            last["usage"]["output_tokens_details"] = details
     yield last
     yield {"type": "message_stop"}
 
@@ -78,7 +80,8 @@ def _parts(content: str, chunk_chars: int) -> list[str]:
 def _sse(event: Payload, answer: Reply) -> bytes:
     written = json.loads(json.dumps(event))
     if event["type"] == "message_start" and "usage" in written["message"]:
-        written["message"]["usage"].pop("_output_tokens", None)
+        for counted_later in ("_output_tokens", "output_tokens_details"):
+            written["message"]["usage"].pop(counted_later, None)
     name = f"event: {event['type']}\n" if answer.event_lines else ""
     return f"{name}data: {json.dumps(written, ensure_ascii=False)}\n\n".encode()
 

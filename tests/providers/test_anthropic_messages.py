@@ -812,6 +812,15 @@ async def test_field_refused_by_a_compatible_server_is_not_sent_again(
     assert all(field not in body for body in later)
 
 
+async def test_tokens_of_thinking_are_a_part_of_the_output_s() -> None:
+    """They cost what the output costs, once."""
+    figures = {"output_tokens": 7, "output_tokens_details": {"thinking_tokens": 5}}
+    async with FakeMessagesApi(reply("a", usage=figures)) as api, asker(api) as it:
+        asked = await it.ask()
+
+    assert asked.reply.usage == Usage(output_tokens=7, thinking_tokens=5, cost_microdollars=70)
+
+
 async def test_usage_figures_missing_from_a_reply_count_as_zero() -> None:
     async with FakeMessagesApi(reply("a", usage={})) as api, asker(api) as it:
         asked = await it.ask(request(model="local-model"))

@@ -14,6 +14,7 @@ from agent_cli.contracts.timeline import (
     ReplyOutput,
     TextOutput,
     TrimOutput,
+    Usage,
     WidgetOutput,
 )
 from agent_cli.contracts.tooling import ToolContext, ToolResult
@@ -83,6 +84,18 @@ def test_the_api_s_id_of_a_reply_is_written_where_there_is_one(id: str) -> None:
     data = output_to_json(output)
 
     assert ("message_id" in data) == bool(id)
+    assert output_from_json(data) == output
+
+
+@each_row("tokens", [0, 5])
+def test_the_tokens_of_thinking_stand_beside_the_usage(tokens: int) -> None:
+    """Version 0.12 reads no entry whose usage has a figure that is new to it."""
+    output = ReplyOutput("a", 1, "r", "m", "end_turn", Usage(3, 9, thinking_tokens=tokens))
+
+    data = output_to_json(output)
+
+    assert "thinking_tokens" not in data["usage"]
+    assert data.get("thinking_tokens", 0) == tokens
     assert output_from_json(data) == output
 
 

@@ -294,7 +294,7 @@ async def test_run_span_is_a_child_of_the_callers_span() -> None:
 async def test_usage_and_cost_are_counted() -> None:
     """The metric agrees with the spans; a model without a price has no known cost."""
     recording = Recording()
-    usage = Usage(input_tokens=10, output_tokens=5, cache_read_tokens=70, cache_write_5m_tokens=20)
+    usage = Usage(10, 5, cache_read_tokens=70, cache_write_5m_tokens=20, thinking_tokens=4)
     telemetry = recording.telemetry(price=lambda _model, used: used.output_tokens * 1_000_000)
     agent = recording.agent(says("hi", usage=usage), telemetry=telemetry)
 
@@ -304,6 +304,7 @@ async def test_usage_and_cost_are_counted() -> None:
     assert chat["gen_ai.usage.input_tokens"] == 100
     assert chat["gen_ai.usage.cache_read.input_tokens"] == 70
     assert chat["gen_ai.usage.cache_creation.input_tokens"] == 20
+    assert chat["gen_ai.usage.reasoning.output_tokens"] == 4
     tokens = recording.points("gen_ai.client.token.usage")
     assert {labels["gen_ai.token.type"]: number for labels, number in tokens} == {
         "input": 100,

@@ -225,10 +225,10 @@ class ReplyBuilder:
 
 def _tokens(counts: Mapping[str, Json]) -> Usage:
     written = count_in(counts, "cache_creation_input_tokens")
-    parts = counts.get("cache_creation")
-    split = parts if isinstance(parts, dict) else {}
-    requests = counts.get("server_tool_use")
-    by_server = requests if isinstance(requests, dict) else {}
+    split, by_server, generated = (
+        part if isinstance(part := counts.get(name), dict) else {}
+        for name in ("cache_creation", "server_tool_use", "output_tokens_details")
+    )
     hour = count_in(split, "ephemeral_1h_input_tokens")
     # A gateway may send empty parts beside the whole: the rest of it is of the usual kind.
     short = max(written - hour, count_in(split, "ephemeral_5m_input_tokens"))
@@ -239,6 +239,7 @@ def _tokens(counts: Mapping[str, Json]) -> Usage:
         cache_write_5m_tokens=short,
         cache_write_1h_tokens=hour,
         web_searches=count_in(by_server, "web_search_requests"),
+        thinking_tokens=count_in(generated, "thinking_tokens"),
     )
 
 

@@ -294,12 +294,16 @@ class ChatReply:
         return self._open
 
     def _used(self) -> Usage:
-        details = self._usage.get("prompt_tokens_details")
-        cached = count_in(details if isinstance(details, dict) else {}, "cached_tokens")
+        read, written = (
+            details if isinstance(details := self._usage.get(name), dict) else {}
+            for name in ("prompt_tokens_details", "completion_tokens_details")
+        )
+        cached = count_in(read, "cached_tokens")
         tokens = Usage(
             input_tokens=max(count_in(self._usage, "prompt_tokens") - cached, 0),
             output_tokens=count_in(self._usage, "completion_tokens"),
             cache_read_tokens=cached,
+            thinking_tokens=count_in(written, "reasoning_tokens"),
         )
         return tokens + Usage(cost_microdollars=self._price(self._model, tokens))
 

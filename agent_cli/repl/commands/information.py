@@ -101,7 +101,9 @@ class UsageView:
         rows = [*self.models.items(), *total, *self._of_agents()]
         table = Table(columns, [(name, *_cells(usage)) for name, usage in rows])
         searches = [_searches(self.total)] if self.total.web_searches else []
-        return Stack([table, *map(Note, (*self._besides(), *searches))]).drawn()
+        thinking = self.total.thinking_tokens
+        thought = [f"{thinking:,} tokens of the output are thinking"] if thinking else []
+        return Stack([table, *map(Note, (*self._besides(), *thought, *searches))]).drawn()
 
     def lines(self) -> Sequence[str]:
         """Return a line with the total, and one for each model if there are several."""
@@ -220,9 +222,10 @@ def describe_usage(usage: Usage) -> str:
         read += f" ({usage.cache_read_tokens / usage.prompt_tokens:.0%})"
     cost = "cost unknown" if usage.cost_microdollars is None else _cost(usage)
     searches = f" · {_searches(usage)}" if usage.web_searches else ""
+    thought = f" ({usage.thinking_tokens:,} thinking)" if usage.thinking_tokens else ""
     return (
-        f"input {usage.input_tokens:,} · {read} · "
-        f"cache write {written:,} · output {usage.output_tokens:,} tokens{searches} · {cost}"
+        f"input {usage.input_tokens:,} · {read} · cache write {written:,} · "
+        f"output {usage.output_tokens:,} tokens{thought}{searches} · {cost}"
     )
 
 

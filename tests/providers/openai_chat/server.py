@@ -50,12 +50,13 @@ def chunk(delta: Mapping[str, Any], finish: str | None = None) -> Chunk:
     }
 
 
-def used(prompt: int, completion: int, cached: int = 0) -> Chunk:
+def used(prompt: int, completion: int, cached: int = 0, reasoning: int = 0) -> Chunk:
     """Return the last chunk, which has the usage and no choice."""
     usage = {
         "prompt_tokens": prompt,
         "completion_tokens": completion,
         "prompt_tokens_details": {"cached_tokens": cached},
+        "completion_tokens_details": {"reasoning_tokens": reasoning},
     }
     return {"id": "chatcmpl-1", "model": "m-1", "choices": [], "usage": usage}
 

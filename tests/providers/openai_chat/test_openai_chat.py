@@ -75,13 +75,13 @@ def call(index: int | None, id: str | None, name: str | None, arguments: Json) -
 async def test_text_is_streamed_and_the_usage_and_cost_are_told() -> None:
     """Cached tokens are part of the prompt's in this API, and beside them in ours."""
     pieces = [chunk({"content": "Hel"}), chunk({"content": "lo"})]
-    with chat_server(Stream([*pieces, chunk({}, "stop"), used(9, 2, 4)])) as server:
+    with chat_server(Stream([*pieces, chunk({}, "stop"), used(9, 2, 4, 1)])) as server:
         events = await asked(server, price=lambda _model, usage: usage.output_tokens * 7)
 
     reply = reply_of(events)
     assert "".join(event.delta for event in events if isinstance(event, TextDelta)) == "Hello"
     assert (reply.content, reply.stop_reason) == ((text_block("Hello"),), "end_turn")
-    assert reply.usage == Usage(5, 2, 4, cost_microdollars=14)
+    assert reply.usage == Usage(5, 2, 4, cost_microdollars=14, thinking_tokens=1)
     assert server.received[0]["messages"] == [
         {"role": "system", "content": "Be brief.\n\nIn Kyiv."},
         {"role": "user", "content": [{"type": "text", "text": "hi"}]},

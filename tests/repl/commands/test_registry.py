@@ -362,6 +362,13 @@ def test_usage_names_the_searches_that_the_server_charges_for() -> None:
     assert "output 2 tokens · 1 web search · $0.0100" in describe_usage(usage)
 
 
+def test_usage_names_the_thinking_in_the_output() -> None:
+    """Where the API counts it."""
+    usage = Usage(1, 2_000, cost_microdollars=10_000, thinking_tokens=1_500)
+
+    assert "output 2,000 tokens (1,500 thinking) · $0.0100" in describe_usage(usage)
+
+
 def test_usage_is_listed_by_model_and_includes_tokens_outside_replies() -> None:
     """S1-18: including the share read from the cache; a summary costs too."""
     small, large = Usage(100, 10, 300, cost_microdollars=1_000), Usage(50, 5)
