@@ -279,6 +279,26 @@ def test_dependencies_between_types_loop_and_agent_are_one_way() -> None:
     assert "core/agent" not in reached_from("core/loop")
 
 
+def test_arrows_between_rooms_are_few() -> None:
+    """Layers say what a room may import; each pair that does is one more thing to know of both."""
+    arrows = {
+        (room, target)
+        for module, node in nodes(ast.Import, ast.ImportFrom)
+        if (room := _room(module))
+        for name in imported(node)
+        if (target := _room(name.removeprefix("agent_cli.").replace(".", "/") + "/"))
+        if room != target
+    }
+
+    assert len(arrows) <= 140, sorted(arrows)
+
+
+def _room(name: str) -> str:
+    """Return the package of a module of ours, "" for a module that is in none."""
+    room = name.partition("/")[0]
+    return room if f"{room}/__init__/" in sources() else ""
+
+
 def reached_from(name: str) -> set[str]:
     """Return every module of agent_cli that importing *name* can lead to."""
     reached: set[str] = set()
