@@ -16,8 +16,8 @@ from agent_cli.contracts.errors import ServerDelayTooLong
 from agent_cli.contracts.provider import Retrying, StreamEvent
 from agent_cli.contracts.wording import requested_duration
 from agent_cli.providers.failures import CallFailed
-from agent_cli.providers.shared_pause import SharedPause
 from agent_cli.system.records import dataclass
+from agent_cli.system.shared_pauses import SharedPause
 
 PARTS_OF_A_REPLY = ("text_delta", "thinking_delta", "toolcall_start", "toolcall_delta", "block_end")
 

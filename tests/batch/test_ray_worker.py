@@ -23,7 +23,7 @@ from agent_cli.batch.ray_worker import (
 )
 from agent_cli.cli.batch import run_batch
 from agent_cli.contracts.errors import UsageError
-from agent_cli.providers.shared_pause import SharedPause
+from agent_cli.system.shared_pauses import SharedPause
 from agent_cli.trust.store import TrustStore, fingerprint
 from agent_cli.version import __version__
 from tests.messages_api import reply, serve_in_thread, tool_use

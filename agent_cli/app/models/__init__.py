@@ -36,9 +36,9 @@ from agent_cli.policies.cache_watch import CACHE_LIFE_S
 from agent_cli.policies.request_settings import noted_effort
 from agent_cli.providers.anthropic.models import model_by_id
 from agent_cli.providers.retries import RetryPolicy
-from agent_cli.providers.shared_pause import SharedPause
 from agent_cli.system import paths
 from agent_cli.system.redaction import Redactor
+from agent_cli.system.shared_pauses import SharedPause
 
 if TYPE_CHECKING:
     from agent_cli.contracts.listings import ConfirmSwitch, SwitchSource

@@ -32,9 +32,9 @@ from agent_cli.providers.failures import (
     refused,
 )
 from agent_cli.providers.retries import RetryPolicy, with_retries
-from agent_cli.providers.shared_pause import SharedPause
 from agent_cli.system.json_text import json_object
 from agent_cli.system.logger import logger
+from agent_cli.system.shared_pauses import SharedPause
 
 if TYPE_CHECKING:
     from agent_cli.providers.anthropic.reply_builder import ReplyBuilder

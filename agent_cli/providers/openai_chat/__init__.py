@@ -29,10 +29,10 @@ from agent_cli.providers.failures import (
 )
 from agent_cli.providers.openai_chat.wire import ChatReply, body
 from agent_cli.providers.retries import RetryPolicy, with_retries
-from agent_cli.providers.shared_pause import SharedPause
 from agent_cli.system.event_loop import closed_with_loop
 from agent_cli.system.json_text import json_object
 from agent_cli.system.records import dataclass, field
+from agent_cli.system.shared_pauses import SharedPause
 from agent_cli.version import __version__
 
 if TYPE_CHECKING:

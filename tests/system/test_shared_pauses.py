@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.providers.shared_pause import SharedPause
 from agent_cli.system import private_files
+from agent_cli.system.shared_pauses import SharedPause
 
 
 class _World:
