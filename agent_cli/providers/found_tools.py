@@ -45,6 +45,7 @@ _LEFT_OUT: Final = text_block("The API refused these tools; do without them.")
 def with_found(
     messages: Sequence[Block],
     tools: Sequence[ToolSpec],
+    earlier: Sequence[Block] = (),
     *,
     by_reference: bool,
     by_addition: bool = False,
@@ -55,6 +56,8 @@ def with_found(
     Args:
         messages: As `core.api_messages.to_api` returns them.
         tools: The tools of the request, found and added ones among them.
+        earlier: Those before *messages* that refer to tools. Then none of *messages* does, and none
+            of these is returned.
         by_reference: The API loads deferred tools.
         by_addition: The API also takes messages that add tools.
         by_change: The API takes messages that withdraw tools and offer them again.
@@ -64,12 +67,13 @@ def with_found(
     ]
     may_find = any(tool.name == CALL_FOUND or tool.finds_tools for tool in tools)
     # Most conversations; the passes below walk through each whole one, for every request.
-    if not (may_find or any(map(_refers, messages))):
+    referring = [*earlier, *filter(refers, messages)]
+    if not (may_find or referring):
         return [*messages], eager
     names = {str(tool["name"]) for tool in eager}
-    found = {str(each["name"]): each for each in _found(messages)}
-    added = {str(each["name"]) for message in messages for each in _added(message)}
-    changes = by_change and any(_changes(message, names) for message in messages)
+    found = {str(each["name"]): each for each in _found(referring)}
+    added = {str(each["name"]) for message in referring for each in _added(message)}
+    changes = by_change and any(_changes(message, names) for message in referring)
     awaits = changes or bool(added) or any(tool.name == CALL_FOUND for tool in tools)
     if not (found or awaits or any(tool.finds_tools for tool in tools)):
         return list(map(_without_changes, messages)), eager
@@ -111,7 +115,7 @@ def true_call(block: Block) -> Block:
             return block
 
 
-def _refers(message: Block) -> bool:
+def refers(message: Block) -> bool:
     """Return whether *message*, or a result in it, refers to a tool."""
     content = message["content"]
     for block in content if isinstance(content, list) else ():

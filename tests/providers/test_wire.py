@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 
 from agent_cli.contracts.authors import NOTICE
 from agent_cli.contracts.errors import ModelError
-from agent_cli.contracts.found_tools import CALL_FOUND, reference_to, reference_to_hosted
+from agent_cli.contracts.found_tools import (
+    CALL_FOUND,
+    change_of,
+    reference_to,
+    reference_to_hosted,
+)
 from agent_cli.contracts.messages import (
     AssistantMessage,
     LlmMessage,
@@ -31,6 +36,7 @@ from agent_cli.providers.anthropic.wire_parts import Translated
 from agent_cli.system.shapes import objects_in
 from tests.messages_api import Answer, FakeMessagesApi, ReceivedRequest, error, reply, search
 from tests.providers.asking import asker, request
+from tests.tables import each_row
 
 CALL: dict[str, Json] = {"type": "tool_use", "id": "t1", "name": "read", "input": {"path": "a"}}
 READ = ToolSpec("read", "Read a file", {"type": "object", "properties": {}})
@@ -265,6 +271,8 @@ _SIGNED: Block = {
     "tool_changes": [{"type": "tool_addition", "tool": {"name": "x"}}],
 }
 _LATE = ToolSpec("mcp__s__late", "", {"type": "object"}, is_deferred=True)
+_SEARCH = (READ, ToolSpec("find_tools", "", {"type": "object"}, finds_tools=True))
+_MORE_TOOLS = (READ, _LATE, ToolSpec(CALL_FOUND, "", {"type": "object"}))
 
 
 def _replies(*blocks: Block, stop_reason: str = "end_turn") -> AssistantMessage:
@@ -292,6 +300,8 @@ _UNUSUAL_MESSAGES: list[LlmMessage] = [
     UserMessage.of("[plan mode is on]", author=NOTICE),
     UserMessage.of("look", [_IMAGE]),
     UserMessage.of("More tools:", [reference_to(_LATE)], author="mcp"),
+    UserMessage.of("No more:", [change_of("read", there=False)], author="mcp"),
+    UserMessage.of("Not this one:", [change_of(_LATE.name, there=False)], author="mcp"),
     UserMessage.of("   "),
     UserMessage((text_block("The notes."),), signed=SignedSummary("claude-sonnet-5-5", _SIGNED)),
     _replies(text_block("")),
@@ -307,7 +317,8 @@ _UNUSUAL_MESSAGES: list[LlmMessage] = [
     _results(reference_to_hosted("web_search")),
 ]
 _USE, _RESULT, _USER = _USUAL_MESSAGES[0], _USUAL_MESSAGES[2], _USUAL_MESSAGES[4]
-_HARDER, _SUMMARY, _UNDECLARED = _UNUSUAL_MESSAGES[0], _UNUSUAL_MESSAGES[6], _UNUSUAL_MESSAGES[13]
+_HARDER, _SUMMARY, _UNDECLARED = _UNUSUAL_MESSAGES[0], _UNUSUAL_MESSAGES[8], _UNUSUAL_MESSAGES[15]
+_ADDING, _CHANGING = _UNUSUAL_MESSAGES[4], _UNUSUAL_MESSAGES[5]
 _ROUND = [_USE, _RESULT]
 _FOUND = _results(reference_to(_LATE))
 _histories = st.lists(
@@ -319,39 +330,56 @@ _histories = st.lists(
     min_size=1,
     max_size=14,
 )
-_tools = st.sampled_from([(), (READ,), (READ, _LATE, ToolSpec(CALL_FOUND, "", {"type": "object"}))])
+_tools = st.sampled_from([(), (READ,), _SEARCH, _MORE_TOOLS])
 
 
 @settings(derandomize=True)
 @given(
     one=_histories,
     other=_histories,
+    first_tools=_tools,
     steps=st.lists(st.tuples(st.integers(1, 14), _tools, st.sampled_from([None, "low", "high"]))),
     compat=st.booleans(),
 )
 @example(
-    one=[_HARDER, *_ROUND, *_ROUND, _HARDER, *_ROUND, *_ROUND], other=[], steps=[], compat=False
+    one=[_HARDER, *_ROUND, *_ROUND, _HARDER, *_ROUND, *_ROUND],
+    other=[],
+    first_tools=(READ,),
+    steps=[],
+    compat=False,
 )
-@example(one=[_USER, *_ROUND, *_ROUND, _SUMMARY, *_ROUND], other=[], steps=[], compat=False)
+@example(
+    one=[_USER, *_ROUND, *_ROUND, _SUMMARY, *_ROUND],
+    other=[],
+    first_tools=(READ,),
+    steps=[],
+    compat=False,
+)
 @example(
     one=[_USER, _UNDECLARED, _RESULT, *_ROUND, _USE, _FOUND, *_ROUND],
     other=[],
+    first_tools=(READ,),
     steps=[],
     compat=True,
 )
 @example(
-    one=[_USER, *_ROUND, *_ROUND], other=[_USER, _USER, *_ROUND, *_ROUND], steps=[], compat=False
+    one=[_USER, *_ROUND, *_ROUND],
+    other=[_USER, _USER, *_ROUND, *_ROUND],
+    first_tools=(READ,),
+    steps=[],
+    compat=False,
 )
 def test_beginning_that_was_sent_before_changes_no_request(
     one: list[LlmMessage],
     other: list[LlmMessage],
+    first_tools: tuple[ToolSpec, ...],
     steps: list[tuple[int, tuple[ToolSpec, ...], ThinkingLevel | None]],
     *,
     compat: bool,
 ) -> None:
     """What was made of earlier messages is made once; two conversations grow, and are rewound."""
     translated = Translated()
-    growing = [(count, (READ,), None) for count in range(1, len(one) + 1)]
+    growing = [(count, first_tools, None) for count in range(1, len(one) + 1)]
     for at, (count, tools, level) in enumerate([*growing, *steps]):
         history = other if other and at % 4 == 3 else one
         asked = request(*history[:count], tools=tools, thinking_level=level)
@@ -362,15 +390,29 @@ def test_beginning_that_was_sent_before_changes_no_request(
         assert kept == parameters(asked, compat=compat)
 
 
-def test_message_that_was_sent_before_is_the_same_object() -> None:
+@each_row(
+    ("tools", "begun"),
+    [
+        ((READ,), [_USER]),
+        (_MORE_TOOLS, [_USER]),
+        (_MORE_TOOLS, [_ADDING]),
+        (_MORE_TOOLS, [_CHANGING, *_ROUND]),
+        (_SEARCH, [_USER]),
+        (_SEARCH, [_USER, _USE, _FOUND, *_ROUND]),
+    ],
+)
+def test_message_that_was_sent_before_is_the_same_object(
+    tools: tuple[ToolSpec, ...], begun: list[LlmMessage]
+) -> None:
     """The property test above compares nothing unless messages are kept."""
     translated = Translated()
-    history: list[LlmMessage] = [UserMessage.of("hi")]
+    history = [*begun]
     sent_before: list[Json] = []
     for _ in range(4):
-        history += _USUAL_MESSAGES[:1] + _USUAL_MESSAGES[2:3]
+        history += _ROUND
+        asked = request(*history, tools=tools)
 
-        messages = parameters(request(*history), compat=False, translated=translated)["messages"]
+        messages = parameters(asked, compat=False, translated=translated)["messages"]
 
         assert isinstance(messages, list)
         kept = sent_before[:-3]  # all but two with a cache marker, and the end

@@ -5,11 +5,12 @@ signed thinking depend on it.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from agent_cli.contracts.found_tools import CALL_FOUND
 from agent_cli.contracts.media_files import REQUEST_CHARS_MAX
-from agent_cli.contracts.messages import LlmMessage
+from agent_cli.contracts.messages import LlmMessage, UserMessage
 from agent_cli.contracts.provider import ModelRequest
 from agent_cli.contracts.timeline import Block, Json
 from agent_cli.contracts.tooling import ToolSpec
@@ -41,10 +42,10 @@ from agent_cli.providers.anthropic.wire_parts import (
     Translated,
     has_signed_summary,
     states_effort,
-    without_instructions,
 )
 
 TASK_BUDGET_MIN: Final = 20_000
+_INSTRUCTIONS_CHARS_MAX: Final = 16_384
 HOUR: Json = {"type": "ephemeral", "ttl": "1h"}
 FIVE_MINUTES: Json = {"type": "ephemeral"}
 COUNTED_FIELDS: Final = (
@@ -84,7 +85,7 @@ def parameters(
     betas = usable(request.model, platform, compat=compat, refused=refused)
     summary: Json = None
     if COMPACTION in betas:
-        request, summary = without_instructions(request)
+        request, summary = _without_instructions(request)
     thinking = thinking_parameters(request, compat=compat)
     efforts = MESSAGE_EFFORT in betas and _leave_effort_to_messages(thinking, request.messages)
     form = MessageForm(model=request.model, betas=betas, compat=compat, has_efforts=efforts)
@@ -124,6 +125,22 @@ def parameters(
 def counted(sent: Mapping[str, Json]) -> dict[str, Json]:
     """Return the part of `parameters` that `client.beta.messages.count_tokens` takes."""
     return {name: sent[name] for name in COUNTED_FIELDS if name in sent}
+
+
+def _without_instructions(request: ModelRequest) -> tuple[ModelRequest, Json]:
+    """Return a request for a summary without its last message, and that as the API's parameter.
+
+    Another request stays as it is, with None, and so does one whose instructions are too long.
+    """
+    if not (request.summarizes and 0 < len(_instructions(request)) <= _INSTRUCTIONS_CHARS_MAX):
+        return request, None
+    parameter: Json = {"type": "summarize", "instructions": _instructions(request)}
+    return replace(request, messages=request.messages[:-1]), parameter
+
+
+def _instructions(request: ModelRequest) -> str:
+    last = request.messages[-1] if request.messages else None
+    return last.text if isinstance(last, UserMessage) else ""
 
 
 def _options(request: ModelRequest, *, compat: bool) -> dict[str, Json]:

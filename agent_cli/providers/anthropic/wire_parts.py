@@ -13,12 +13,13 @@ from dataclasses import replace
 from operator import is_
 from typing import Final
 
-from agent_cli.contracts.found_tools import CALL_FOUND, REFERENCE
+from agent_cli.contracts.found_tools import REFERENCE, hosted_in
 from agent_cli.contracts.frozen import is_frozen
 from agent_cli.contracts.messages import AssistantMessage, LlmMessage, UserMessage
 from agent_cli.contracts.options import ThinkingLevel
 from agent_cli.contracts.provider import Model, ModelRequest
 from agent_cli.contracts.timeline import Block, Json, text_block
+from agent_cli.contracts.tooling import ToolSpec
 from agent_cli.core.api_messages import to_api
 from agent_cli.providers.anthropic.accepted_history import FALLBACK, accepted
 from agent_cli.providers.anthropic.betas import (
@@ -33,7 +34,7 @@ from agent_cli.providers.anthropic.betas import (
 from agent_cli.providers.anthropic.hosted_tools import hosted_request
 from agent_cli.providers.anthropic.models import EFFORTS, with_known_facts
 from agent_cli.providers.anthropic.sent_images import holds_media
-from agent_cli.providers.found_tools import with_found
+from agent_cli.providers.found_tools import refers, with_found
 from agent_cli.providers.hosted_history import is_hosted
 from agent_cli.system.records import dataclass
 from agent_cli.system.shapes import objects_in
@@ -55,24 +56,31 @@ class MessageForm:
 
 @dataclass(frozen=True, slots=True)
 class MadeMessages:
-    """The messages of the API and the definitions of the tools, and what the messages hold."""
+    """The messages of the API and the definitions of the tools, and what the messages hold.
+
+    All that follow depend on the `referring` ones, kept as they were without any definition.
+    """
 
     messages: Sequence[Block]
     tools: Sequence[Block] = ()
+    referring: Sequence[Block] = ()
     has_media: bool = False
     adds_tools: bool = False
     changes_tools: bool = False
     has_fallback: bool = False
 
-    def followed_by(self, messages: Sequence[Block], tools: Sequence[Block]) -> "MadeMessages":
-        """Return these messages and then *messages*, with *tools*."""
+    def followed_by(
+        self, messages: Sequence[Block], tools: Sequence[Block], referring: Sequence[Block]
+    ) -> "MadeMessages":
+        """Return these messages and then *messages*, with *tools*; *referring* are new ones."""
         return MadeMessages(
-            [*self.messages, *messages],
-            tools,
-            self.has_media or any(map(holds_media, messages)),
-            self.adds_tools or any(map(_adds_tools, messages)),
-            self.changes_tools or any(map(_changes_tools, messages)),
-            self.has_fallback or any(map(_has_fallback, messages)),
+            messages=[*self.messages, *messages],
+            tools=tools,
+            referring=[*self.referring, *referring],
+            has_media=self.has_media or any(map(holds_media, messages)),
+            adds_tools=self.adds_tools or any(map(_adds_tools, messages)),
+            changes_tools=self.changes_tools or any(map(_changes_tools, messages)),
+            has_fallback=self.has_fallback or any(map(_has_fallback, messages)),
         )
 
 
@@ -81,13 +89,15 @@ class _Beginning:
     """The messages before the last reply of a request, and what was made of them."""
 
     form: MessageForm
+    tools: Sequence[ToolSpec]
     history: Sequence[LlmMessage]
     made: MadeMessages
 
     def begins(self, request: ModelRequest, form: MessageForm) -> bool:
         """Return whether *request* begins with the same objects, for an equal *form*."""
-        same = len(self.history) < len(request.messages) and self.form == form
-        return same and all(map(is_, self.history, request.messages))
+        same = (self.form, self.tools) == (form, request.tools)
+        is_longer = len(self.history) < len(request.messages)
+        return same and is_longer and all(map(is_, self.history, request.messages))
 
     def rest(self, request: ModelRequest) -> ModelRequest:
         """Return *request* without these messages."""
@@ -102,8 +112,8 @@ class Translated:
     """The beginnings of the last conversations, so that a request makes only what follows.
 
     A reply begins a new message of the API, and what is made of a message depends on those of its
-    own turn. Where more decides, all is made anew: with tools that the API runs or that a search
-    finds, and for efforts once there is a new message of the user. Messages of a program that it
+    own turn. Where more decides, all is made anew: with tools that the API runs, for new references
+    to tools, and for efforts once there is a new message of the user. Messages of a program that it
     may still change in place are not kept either. Threads may share it.
     """
 
@@ -112,45 +122,44 @@ class Translated:
 
     def made(self, request: ModelRequest, form: MessageForm) -> MadeMessages:
         """Make the messages of *request*."""
-        tools = request.tools
-        if any(tool.hosted or tool.finds_tools or tool.name == CALL_FOUND for tool in tools):
+        if any(tool.hosted for tool in request.tools):
             return _NOTHING.followed_by(*_conversation(request, form))
         kept = self._kept
         known = next((each for each in kept if each.begins(request, form)), None)
-        before, rest = (known.made, known.rest(request)) if known else (_NOTHING, request)
-        messages, definitions = _conversation(rest, form)
-        if known and not (_is_made_alone(rest.messages, form) and _begins_with_reply(messages)):
+        before, rest = _NOTHING, request
+        if known and _is_made_alone(known.rest(request).messages, form):
+            before, rest = known.made, known.rest(request)
+        messages, definitions, referring = _conversation(rest, form, before.referring)
+        if rest is not request and not _begins_with_reply(messages):
             before, rest = _NOTHING, request
-            messages, definitions = _conversation(rest, form)
-        if found := _until_last_reply(rest, form, messages):
+            messages, definitions, referring = _conversation(rest, form)
+        made = before.followed_by(messages, definitions, referring)
+        if found := _until_last_reply(rest, form, messages, made.referring):
             count, of = found
-            beginning = before.followed_by(messages[:of], ())
+            beginning = before.followed_by(messages[:of], (), referring)
             new = len(request.messages) - len(rest.messages)
-            first = _Beginning(form, request.messages[: new + count], beginning)
+            history = request.messages[: new + count]
+            first = _Beginning(form, request.tools, history, beginning)
             others = [each for each in kept if each is not known]
             self._kept = (first, *others[: _CONVERSATIONS_MAX - 1])
-        return before.followed_by(messages, definitions)
+        return made
 
 
 def _until_last_reply(
-    request: ModelRequest, form: MessageForm, messages: list[Block]
+    request: ModelRequest, form: MessageForm, messages: list[Block], referring: Sequence[Block]
 ) -> tuple[int, int] | None:
     """Return how many messages stand before the last reply, and how many *messages* they became.
 
     None if there are none, if one may change, or if more than a turn decides about their form.
     """
     history = request.messages
-    at = len(history) - 1
-    while at > 0 and not (
-        isinstance(history[at], AssistantMessage)
-        and not isinstance(history[at - 1], AssistantMessage)
-    ):
-        at -= 1
-    if at <= 0 or is_hosted(history) or any(map(_refers, history)):
+    is_reply = [isinstance(each, AssistantMessage) for each in history]
+    begins = (at for at in range(1, len(history)) if is_reply[at] and not is_reply[at - 1])
+    at = max(begins, default=0)
+    is_more = is_hosted(history) or hosted_in(history) or any(map(_refers, history[at:]))
+    if not at or is_more or not all(map(_is_fixed, history[:at])):
         return None
-    if not all(map(_is_fixed, history[:at])):
-        return None
-    last, _ = _conversation(replace(request, messages=history[at:]), form)
+    last, _, _ = _conversation(replace(request, messages=history[at:]), form, referring)
     of = len(messages) - len(last)
     is_clear = 0 < of < len(messages) and messages[of - 1]["role"] != "assistant"
     return (at, of) if is_clear and messages[of:] == last and _begins_with_reply(last) else None
@@ -178,8 +187,13 @@ def _refers(message: LlmMessage) -> bool:
     return any(block["type"] == REFERENCE for block in message.content)
 
 
-def _conversation(request: ModelRequest, form: MessageForm) -> tuple[list[Block], list[Block]]:
-    """Return the messages of the API, and the definitions of the tools."""
+def _conversation(
+    request: ModelRequest, form: MessageForm, earlier: Sequence[Block] = ()
+) -> tuple[list[Block], list[Block], list[Block]]:
+    """Return messages of the API, definitions, and those messages that refer to tools.
+
+    *earlier* are such messages before them.
+    """
     betas = form.betas
     hosted = hosted_request(request.messages, request.tools, betas)
     marks_fallbacks = SERVER_FALLBACK in betas
@@ -191,14 +205,17 @@ def _conversation(request: ModelRequest, form: MessageForm) -> tuple[list[Block]
     if form.has_efforts:
         model = with_known_facts(request.model)
         history = with_effort_marks(history, model=model, level=request.thinking_level)
+    made = to_api(history)
     messages, tools = with_found(
-        to_api(history),
+        made,
         hosted.tools,
+        earlier,
         by_reference=TOOL_REFERENCES in betas,
         by_addition=INLINE_TOOLS in betas,
         by_change=TOOL_CHANGES in betas,
     )
-    return with_system_messages(messages), hosted.with_definitions(tools)
+    definitions = hosted.with_definitions(tools)
+    return with_system_messages(messages), definitions, [*filter(refers, made)]
 
 
 def _has_fallback(message: Block) -> bool:
@@ -341,23 +358,11 @@ def _effort(level: str, model: Model, *, before: str) -> str:
 # The API summarises what the request holds, reads it from the cache as any request does, and
 # returns one signed block, which then stands first in place of what it covers. Elsewhere, and for
 # another model, the summary is the text that the block holds.
-INSTRUCTIONS_CHARS_MAX: Final = 16_384
 
 
 def has_signed_summary(request: ModelRequest) -> bool:
     """Return whether the history of *request* begins with a summary that its model signed."""
     return any(_is_signed(each, request.model.id) for each in request.messages)
-
-
-def without_instructions(request: ModelRequest) -> tuple[ModelRequest, Json]:
-    """Return a request for a summary without its last message, and that as the API's parameter.
-
-    Another request stays as it is, with None, and so does one whose instructions are too long.
-    """
-    if not (request.summarizes and 0 < len(_instructions(request)) <= INSTRUCTIONS_CHARS_MAX):
-        return request, None
-    parameter: Json = {"type": "summarize", "instructions": _instructions(request)}
-    return replace(request, messages=request.messages[:-1]), parameter
 
 
 def with_signed_summary(messages: Sequence[LlmMessage], *, model_id: str) -> tuple[LlmMessage, ...]:
@@ -383,8 +388,3 @@ def _is_signed(message: LlmMessage, model_id: str) -> bool:
         and message.signed is not None
         and message.signed.model == model_id
     )
-
-
-def _instructions(request: ModelRequest) -> str:
-    last = request.messages[-1] if request.messages else None
-    return last.text if isinstance(last, UserMessage) else ""
