@@ -32,7 +32,7 @@ from agent_cli.system.paths import real_path
 from agent_cli.system.redaction import Redactor, secrets_in
 
 if TYPE_CHECKING:
-    from agent_cli.app.checks.report import CheckReport
+    from agent_cli.app.checks import CheckReport
     from agent_cli.contracts.dialogs import (
         CallDialogs,
         Documents,

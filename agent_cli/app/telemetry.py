@@ -17,7 +17,7 @@ from agent_cli.system.loading import is_installed
 from agent_cli.system.redaction import Redactor
 
 if TYPE_CHECKING:
-    from agent_cli.app.checks.report import Check
+    from agent_cli.app.checks import Check
     from agent_cli.telemetry.agent_telemetry import AgentTelemetry
     from agent_cli.telemetry.otlp import OtlpExport
 
@@ -125,7 +125,7 @@ class SessionTelemetry:
 
 def telemetry_checks(startup: StartupContext) -> Iterator["Check"]:
     """Yield each telemetry destination and whether it can be reached, if telemetry is enabled."""
-    from agent_cli.app.checks.report import Check  # with doctor
+    from agent_cli.app.checks import Check  # with doctor
 
     settings = startup.loaded.settings.telemetry
     if not settings.enabled:

@@ -34,7 +34,6 @@ NEEDED = {
 LATER = {
     "agent_cli.app.agents.workspaces",
     "agent_cli.app.agents.worker",
-    "agent_cli.app.checks.report",
     "agent_cli.app.overview",
     "agent_cli.attachments.images",
     "agent_cli.cli.completion",

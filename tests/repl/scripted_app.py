@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent_cli.app import logs
-from agent_cli.app.checks.report import Check, CheckReport
+from agent_cli.app.checks import Check, CheckReport
 from agent_cli.contracts.agents import AgentInfo, AgentServer, AgentWork
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.dialogs import (

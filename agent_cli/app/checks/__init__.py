@@ -1,10 +1,12 @@
 """Checks of the installation and of a run before it costs anything; `doctor` reports them.
 
-The package begins with access to the model, which is checked before the first prompt.
+The package begins with access to the model, which is checked before the first prompt, and with the
+report of all checks: one line for each, as a table on a terminal.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import GuardsChanged, NoCredentials, UsageError
@@ -15,7 +17,13 @@ from agent_cli.settings.environment import (
     chosen_platform,
     switches_on,
 )
+from agent_cli.system.records import dataclass
+from agent_cli.system.sanitize import reveal
 from agent_cli.trust.store import used_variables
+from agent_cli.version import __version__
+
+if TYPE_CHECKING:
+    from agent_cli.terminal.views import Drawn
 
 
 def check_guards(startup: StartupContext) -> None:
@@ -98,3 +106,46 @@ def why_chosen(startup: StartupContext) -> str:
     if startup.loaded.settings.provider.platform == "auto":
         return ", ".join(switches_on(startup.environment))
     return startup.loaded.origins["provider.platform"]
+
+
+_MARKS = {True: "ok", False: "FAIL", None: "--"}
+_STYLES = {True: "", False: "red", None: "dim"}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of the report; `ok` is None if the check neither passed nor failed."""
+
+    name: str
+    ok: bool | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """A view of all checks."""
+
+    checks: Sequence[Check]
+
+    @property
+    def has_failures(self) -> bool:
+        """Whether a check failed."""
+        return any(check.ok is False for check in self.checks)
+
+    def drawn(self) -> "Drawn":
+        """Return a table for a terminal, failures in red."""
+        from agent_cli.terminal.views.table import Column, Table  # rich
+
+        columns = [Column("", whole=True), Column(f"agent-cli {__version__}"), Column("result")]
+        return Table(columns, self._rows(), styles=[_STYLES[e.ok] for e in self.checks]).drawn()
+
+    def lines(self) -> Sequence[str]:
+        """Return the version, then a line for each check."""
+        rows = self._rows()
+        width = max((len(name) for _, name, _ in rows), default=0)
+        lines = [f"{mark:<4}  {name:<{width}}  {text}" for mark, name, text in rows]
+        return [f"agent-cli {__version__}", *lines]
+
+    def _rows(self) -> Sequence[tuple[str, str, str]]:
+        # Servers and plugins choose their names and texts.
+        return [(_MARKS[e.ok], reveal(e.name), reveal(e.text)) for e in self.checks]

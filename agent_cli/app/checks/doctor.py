@@ -13,14 +13,13 @@ from contextlib import aclosing
 from pathlib import Path
 
 from agent_cli.app import logs, parts
-from agent_cli.app.checks import check_access, why_chosen
+from agent_cli.app.checks import Check, CheckReport, check_access, why_chosen
 from agent_cli.app.checks.outside import (
     check_models,
     check_servers,
     checks_of_running,
     server_problems,
 )
-from agent_cli.app.checks.report import Check, CheckReport
 from agent_cli.app.hooks import hook_problems, overview
 from agent_cli.app.imports.setups import READERS, is_current
 from agent_cli.app.models import Providers, chat_connection, is_listed

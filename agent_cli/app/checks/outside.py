@@ -9,8 +9,7 @@ from typing import TypeAlias
 
 from agent_cli.app import parts
 from agent_cli.app.agents import catalogue, plugin_agents
-from agent_cli.app.checks import check_access
-from agent_cli.app.checks.report import Check
+from agent_cli.app.checks import Check, check_access
 from agent_cli.app.mcp import configured_servers, inherited_environment, servers_of_agent
 from agent_cli.app.models import is_listed
 from agent_cli.app.plugins import plugins

@@ -1,6 +1,6 @@
 """The report of `doctor`: a table for a terminal, a line for each check on a pipe."""
 
-from agent_cli.app.checks.report import Check, CheckReport
+from agent_cli.app.checks import Check, CheckReport
 from agent_cli.terminal.views import drawn_text
 from agent_cli.version import __version__
 
