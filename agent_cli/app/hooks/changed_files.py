@@ -1,22 +1,32 @@
-"""Read from the records for `/undo` what calls of tools and hooks changed.
+"""Record for `/undo` what hooks change, and read from such records what calls and hooks changed.
 
 FileChanged hooks get the changes of calls; `HookChanges` tells the models the changes of hooks.
 
 Files that `/undo` leaves out (git's own, the caches of tools) are left out here as well.
 """
 
+import asyncio
 import os
+import shlex
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from agent_cli.app import parts
 from agent_cli.app.startup import StartupContext
+from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.file_watch import FileChange
+from agent_cli.hooks.run import PreparedHook
+from agent_cli.sandbox import Confinement
 from agent_cli.sandbox.guarded_files import holds_token, is_behind_a_secret
+from agent_cli.system.asked_program import ProgramAnswer, ask_watched
+from agent_cli.system.keeper import LEFT_DESCRIPTOR
+from agent_cli.system.launching import Order, Watched
 from agent_cli.system.paths import real_path
-from agent_cli.undo.logs import CommandLog, is_running, short_log
+from agent_cli.undo.logs import CommandLog, is_running, question_of, short_log
 from agent_cli_tools import Workspace
 from agent_cli_tools.secret_files import is_other_name, is_secret
 from agent_cli_tools.snapshots.commands import origins
@@ -25,6 +35,100 @@ if TYPE_CHECKING:
     from agent_cli.app.hooks.confinement import HookConfinement
 
 _MOVED_FILES_MAX: Final = 10_000
+# A shell finds the program, and says so if it cannot be started. In a process namespace it tells
+# that the sandbox is built.
+_PLAIN: Final = ("/bin/sh", "-c", 'exec "$@"', "sh")
+_NESTED: Final = (
+    *("/bin/sh", "-c", f'echo >&{LEFT_DESCRIPTOR}; exec "$@" {LEFT_DESCRIPTOR}>&-', "sh"),
+)
+
+
+class HookRecording:
+    """The recording of one run of a hook, as those of the model's commands are recorded.
+
+    Its keeper asks before it deletes or overwrites much, and its time limit stands still meanwhile.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        hook: Hook,
+        command: Sequence[str],
+        ran: Callable[[Path | None], None] = lambda _log: None,
+        recorded: Callable[[Path], None] = lambda _log: None,
+    ) -> None:
+        """Record nothing yet; *command* is the command line of *hook*.
+
+        *ran* is called when it ends, with the folder of its log; None if it is not watched.
+        *recorded* is called with the log of one of which only the named files are kept, too.
+        """
+        self._workspace = workspace
+        self._ran, self._recorded = ran, recorded
+        self._command = command
+        self._is_watched = False
+        is_shell = hook.args is None
+        self._text = hook.command if is_shell else shlex.join([hook.command, *(hook.args or ())])
+
+    @asynccontextmanager
+    async def running(self) -> "AsyncGenerator[Watched | None]":
+        """Run the hook in the body; the value is how to record it."""
+        async with self._workspace.running(self._text, by_hook=True) as watched:
+            try:
+                yield watched
+            finally:
+                self._ran(Path(watched.folder) if watched and self._is_watched else None)
+                if watched:
+                    self._recorded(Path(watched.folder))
+
+    async def around(
+        self, prepared: PreparedHook, watched: Watched, confinement: Confinement | None
+    ) -> PreparedHook:
+        """Return *prepared*, recorded if that is possible, in *confinement* if there is one."""
+        from agent_cli_tools.command_run import recorded  # with a hook
+
+        confinement = confinement or Confinement()
+        order = await recorded(self._workspace, self._text, watched, confinement)
+        self._is_watched = order is not None and order.named is None
+        if order is None:
+            return prepared
+
+        async def ask(
+            sent: bytes, environment: Mapping[str, str], limit: asyncio.Timeout
+        ) -> ProgramAnswer:
+            return await self._ask(order, confinement, sent, environment, limit)
+
+        return replace(prepared, ask=ask)
+
+    async def _ask(
+        self,
+        watched: Watched,
+        confinement: Confinement,
+        sent: bytes,
+        environment: Mapping[str, str],
+        limit: asyncio.Timeout,
+    ) -> ProgramAnswer:
+        shell = _NESTED if confinement.nested else _PLAIN
+        order = Order(
+            arguments=[*confinement.prefix, *shell, *self._command],
+            cwd=str(self._workspace.root),
+            environment=environment,
+            files=confinement.files,
+            restriction=confinement.restriction,
+            nested=confinement.nested,
+            watched=watched,
+        )
+
+        async def decide(question: dict[str, Any]) -> bool:
+            left_s = (limit.when() or 0.0) - asyncio.get_running_loop().time()
+            if not limit.expired():
+                limit.reschedule(None)
+            try:
+                return await self._workspace.decides(self._text, question_of(question))
+            finally:
+                if not limit.expired():
+                    limit.reschedule(asyncio.get_running_loop().time() + left_s)
+
+        return await ask_watched(order, sent, self._workspace.shared.launcher, decide)
 
 
 class ChangedFiles:

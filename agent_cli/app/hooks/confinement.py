@@ -74,7 +74,7 @@ class HookConfinement:
             async with self._confined(hook, command) as (prepared, _confinement):
                 yield prepared
             return
-        from agent_cli.app.hooks.recording import HookRecording  # as above
+        from agent_cli.app.hooks.changed_files import HookRecording  # as above
 
         ran = {"ran": self.ran} if hook.event == "FileChanged" else {}
         recording = HookRecording(self._workspace, hook, command, recorded=self.changes.add, **ran)
