@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.agents.children import NO_JOBS, Tell
-from agent_cli.app.agents.background import REPLY_CHARS_MAX, BackgroundAgent
+from agent_cli.app.jobs import REPLY_CHARS_MAX, BackgroundAgent
 from agent_cli.contracts.dialogs import Approved, Rejected
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli_tools.output import OutputBuffer
