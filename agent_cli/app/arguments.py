@@ -138,7 +138,7 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
             break
         if word == "-" or not word.startswith("-"):
             operands.append(word)
-            if operands in (["mcp"], ["hooks"]):
+            if operands == ["mcp"] or (operands == ["hooks"] and not {"-h", "--help"} & {*words}):
                 # This command parses the options of its subcommands itself.
                 operands += words
                 break
@@ -160,11 +160,19 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
     return _checked(Arguments(**found, overrides=tuple(overrides)), operands)
 
 
-def help_text() -> str:
-    """Return the output of `--help`."""
+def help_text(command: str = "") -> str:
+    """Return the output of `--help`; of a *command* that there is, what is about that alone."""
     from pathlib import Path
 
-    return (Path(__file__).parent / "help.txt").read_text(encoding="utf-8")
+    text = (Path(__file__).parent / "help.txt").read_text(encoding="utf-8")
+    usage = (f"  agent-cli {command} ", f"  agent-cli [options] {command} ")
+    about: list[str] = []
+    is_about = False
+    for line in text.splitlines(keepends=True):
+        if not line.startswith("   "):
+            is_about = line.startswith(usage) or f" {command}: " in line or f"({command}: " in line
+        about += [line] if is_about else []
+    return "".join([*about, "\nagent-cli --help lists all that there is\n"]) if about else text
 
 
 def _our_words(word: str, words: list[str]) -> Sequence[str] | None:
@@ -256,7 +264,7 @@ def _setting(text: str) -> Override:
 def _checked(arguments: Arguments, operands: list[str]) -> Arguments:
     """Find the command and reject invalid combinations."""
     if arguments.command in ("version", "help"):
-        return arguments
+        return arguments._replace(operands=tuple(operands))
     if operands:
         arguments = _with_command(arguments, operands)
     for group in EXCLUSIVE:

@@ -248,7 +248,7 @@ class CommandEntry(NamedTuple):
 
 
 COMMANDS = {
-    "help": CommandEntry(""),
+    "help": CommandEntry("[COMMAND]", most=2),
     "version": CommandEntry(""),
     "demo": CommandEntry(""),
     "doctor": CommandEntry(""),

@@ -162,7 +162,7 @@ def _run(arguments: Arguments) -> int:
             print(f"agent-cli {__version__}")
             return 0
         case "help":
-            print(help_text(), end="")
+            print(help_text(*arguments.operands[:1]), end="")
             return 0
         case _:
             _require_open_files()

@@ -176,7 +176,7 @@ def test_resume_option_takes_an_id_or_lets_the_user_choose(words: list[str], res
         ("help", Arguments("help")),
         ("version", Arguments("version")),
         ("-h", Arguments("help")),
-        ("--help --version nonsense", Arguments("help")),
+        ("--help --version nonsense", Arguments("help", ("nonsense",))),
         ("--version", Arguments("version")),
     ],
 )
@@ -295,6 +295,25 @@ def test_help_text_names_every_option_and_command() -> None:
     ]
     assert [name for name in known if name not in text] == []
     assert max(map(len, text.splitlines())) <= 100
+
+
+@pytest.mark.parametrize(
+    ("argv", "shown", "left_out"),
+    [
+        (["sessions", "export", "--help"], "sessions export ID [FORMAT]", "agent-cli trust"),
+        (["help", "trust"], "trust [DIR] [--show] [--revoke]", "agent-cli sessions"),
+        (["hooks", "test", "-h"], "lifecycle hooks: docs/hooks.md", "agent-cli trust"),
+        (["batch", "--help"], "the key or the disk ended (default 2)", "--model ID"),
+        (["fix the tests", "--help"], "agent-cli trust", "nothing"),
+    ],
+)
+def test_help_of_a_command_is_about_that_alone(argv: list[str], shown: str, left_out: str) -> None:
+    """Behind each command stood all 120 lines, and `hooks --help` was refused."""
+    arguments = parse_arguments(argv)
+
+    text = help_text(*arguments.operands[:1])
+
+    assert (arguments.command, shown in text, left_out in text) == ("help", True, False)
 
 
 def test_mistyped_option_is_compared_with_all_that_may_be_close() -> None:
