@@ -20,6 +20,7 @@ from agent_cli.hooks.runs import HookRuns
 from agent_cli.settings import CLAUDE_FILES
 from agent_cli.settings.files import ClaudeFile
 from agent_cli.system.event_loop import run_loop
+from agent_cli.system.json_text import not_json
 from agent_cli.system.sanitize import reveal
 from agent_cli.system.shapes import is_mapping, is_object, is_sequence
 
@@ -119,7 +120,7 @@ def _read(file: Path) -> dict[str, Json]:
     except OSError as error:
         raise UsageError(f"--input: {file} cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise UsageError(f"--input: {file} is not JSON: {error}") from error
+        raise UsageError(f"--input: {not_json(file, error)}") from error
     if not is_object(payload):
         raise UsageError(f"--input: {file} must hold one JSON object")
     return payload

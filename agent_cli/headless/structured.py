@@ -15,6 +15,7 @@ from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.core.agent import Agent
 from agent_cli.core.incoming import checked_user_message
 from agent_cli.headless.report import RunReport
+from agent_cli.system.json_text import not_json
 from agent_cli.system.records import dataclass
 
 _FENCED: Final = re.compile(r"```(?:json)?[ \t]*\n(.*)\n```", re.DOTALL)
@@ -44,7 +45,9 @@ class OutputSchema:
         except OSError as error:
             raise UsageError(f"{name} cannot be read: {error.strerror}") from error
         except (ValueError, RecursionError) as error:
-            raise UsageError(f"{name} is not JSON: {error}") from error
+            is_text = isinstance(source, str)
+            told = f"{name} is not JSON: {error}" if is_text else not_json(name, error)
+            raise UsageError(told) from error
         if not isinstance(schema, dict):
             raise UsageError(f"{name} must hold an object, a JSON Schema")
         return cls.of(schema, name)

@@ -27,7 +27,7 @@ from agent_cli.mcp_client.config import (
     web_address,
 )
 from agent_cli.system.config_text import TooLong, config_text
-from agent_cli.system.json_text import load_commented
+from agent_cli.system.json_text import load_commented, not_json
 from agent_cli.system.paths import expanded
 from agent_cli.system.shapes import is_array, is_object
 
@@ -191,8 +191,7 @@ def _entries(path: Path) -> dict[str, object]:
     except TooLong as error:
         raise SettingsError(f"{path} has {error}; move it away") from error
     except json.JSONDecodeError as error:
-        where = f"{path}:{error.lineno}"
-        raise SettingsError(f"{where} is not valid JSON: {error.msg}; correct it") from error
+        raise SettingsError(f"{not_json(path, error)}; correct it") from error
     except RecursionError as error:
         raise SettingsError(f"{path} is nested too deeply; correct it") from error
     except ValueError as error:  # Python converts at most 4,300 digits

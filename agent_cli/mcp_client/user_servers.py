@@ -15,6 +15,7 @@ from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.stored_files import PrivateTable, locked, read_private, write_private
 from agent_cli.system import paths
+from agent_cli.system.json_text import not_json
 from agent_cli.system.private_files import replace_content
 from agent_cli.system.shapes import is_object
 
@@ -98,7 +99,8 @@ class UserServers:
         try:
             content: object = json.loads("{}" if data is None else data)
         except ValueError as error:
-            raise SettingsError(f"{self.path} is not JSON ({error}); correct it") from error
+            told = f"{not_json(self.path, error)}; correct it, and leave out comments"
+            raise SettingsError(told) from error
         if not is_object(content):
             raise SettingsError(f'{self.path} must hold {{"{_SERVERS}": {{name: {{...}}}}}}')
         return content

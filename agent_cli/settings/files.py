@@ -22,7 +22,7 @@ from agent_cli.settings import (
     read_file,
 )
 from agent_cli.system import paths
-from agent_cli.system.json_text import without_comments
+from agent_cli.system.json_text import not_json, without_comments
 from agent_cli.system.paths import is_file
 from agent_cli.system.shapes import is_array, is_object
 
@@ -32,6 +32,8 @@ _EVERY = "*"
 _STATEMENT_LINES_MAX = 500
 # The last line of a longer statement has one of these: only brackets and such strings span lines.
 _ENDS = ("]", "}", '"""', "'''")
+# What tomllib says of a quote without its end.
+_UNCLOSED_QUOTE = ("Illegal character '\\n'", "Found invalid character '\\n'", 'Expected "\'"')
 
 
 def file_entries(path: Path, *, from_project: bool) -> Iterator[Entry]:
@@ -73,16 +75,23 @@ def _toml(path: Path, text: str) -> tuple[Mapping[str, object], Mapping[KeyPath,
     try:
         return _parsed(text)
     except tomllib.TOMLDecodeError as error:
-        raise _no_toml(path, error) from error
+        raise _no_toml(path, text, error) from error
 
 
-def _no_toml(path: Path, error: Exception) -> SettingsError:
+def _no_toml(path: Path, text: str, error: Exception) -> SettingsError:
     """Return the error of a file with the line where other errors have it."""
-    fault, _, place = str(error).removesuffix(")").rpartition(" (at line ")
+    told = str(error)
+    for cryptic in _UNCLOSED_QUOTE:
+        told = told.replace(cryptic, "Unclosed quote")
+    fault, at_end, _ = told.partition(" (at end of document)")
+    for start, _, parsed in _statements(text) if at_end else ():
+        if parsed is None:
+            return SettingsError(f"{path}:{start} is not valid TOML: {fault}")
+    fault, _, place = told.removesuffix(")").rpartition(" (at line ")
     line, _, column = place.partition(", column ")
     if fault and line.isdecimal():
         return SettingsError(f"{path}:{line} is not valid TOML: {fault}, at column {column}")
-    return SettingsError(f"{path} is not valid TOML: {error}")
+    return SettingsError(f"{path} is not valid TOML: {told}")
 
 
 @lru_cache(maxsize=4)
@@ -95,7 +104,7 @@ def _json_document(path: Path, text: str) -> Mapping[str, object]:
     try:
         document = json.loads(text)
     except json.JSONDecodeError as error:
-        raise SettingsError(f"{path}:{error.lineno} is not valid JSON: {error.msg}") from error
+        raise SettingsError(not_json(path, error)) from error
     if not is_object(document):
         raise SettingsError(f"{path} must hold one JSON object")
     return document
@@ -104,13 +113,27 @@ def _json_document(path: Path, text: str) -> Mapping[str, object]:
 def toml_lines(text: str) -> dict[KeyPath, int]:
     """Return the line on which each key of a valid TOML text is first set.
 
-    tomllib reports no positions. A statement ends where its lines, taken together, first parse;
-    that is right for multi-line strings and arrays too, and leaves the grammar to tomllib. After a
-    very long statement the lines are unknown: each line of it that may be the last costs a parse of
-    all before it.
+    After a very long statement the lines are unknown.
     """
     lines: dict[KeyPath, int] = {}
     table: KeyPath = ()
+    for start, statement, parsed in _statements(text):
+        is_header = statement.lstrip().startswith("[")
+        above = () if is_header else table
+        for path in _paths_in(parsed):
+            lines.setdefault(above + path, start)
+            table = path if is_header else table
+    return lines
+
+
+def _statements(text: str) -> Iterator[tuple[int, str, Mapping[str, object] | None]]:
+    """Yield the first line of each statement of a TOML text, the statement, and what it sets.
+
+    tomllib reports no positions. A statement ends where its lines, taken together, first parse;
+    that is right for multi-line strings and arrays too, and leaves the grammar to tomllib. One that
+    does not end, or is very long, is the last, and sets None: each line of it that may be the last
+    costs a parse of all before it.
+    """
     statement, start = "", 1
     for number, line in enumerate(text.split("\n"), start=1):
         if number - start > _STATEMENT_LINES_MAX:
@@ -122,13 +145,10 @@ def toml_lines(text: str) -> dict[KeyPath, int]:
             parsed = tomllib.loads(statement)
         except tomllib.TOMLDecodeError:
             continue
-        is_header = statement.lstrip().startswith("[")
-        above = () if is_header else table
-        for path in _paths_in(parsed):
-            lines.setdefault(above + path, start)
-            table = path if is_header else table
+        yield start, statement, parsed
         statement, start = "", number + 1
-    return lines
+    if statement:
+        yield start, statement, None
 
 
 def _paths_in(value: object) -> Iterator[KeyPath]:
@@ -167,7 +187,7 @@ def read_rules(path: Path, workspace: Path) -> tuple[WrittenRule, ...]:
     try:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _no_toml(path, error) from error
+        raise _no_toml(path, text, error) from error
     here = os.path.realpath(workspace)
     rules = list(_rules(path, document))
     lines = _lines(text, [rule for _, _, rule in rules])

@@ -27,6 +27,13 @@ def json_object(text: str | bytes) -> dict[str, Any] | None:
     return value if is_object(value) else None
 
 
+def not_json(name: object, error: Exception) -> str:
+    """Return the sentence that the file *name* is not valid JSON, with the place of *error*."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"{name}:{error.lineno} is not valid JSON: {error.msg}, at column {error.colno}"
+    return f"{name} is not valid JSON: {error}"
+
+
 def mend_surrogates(data: bytes) -> bytes:
     """Return *data*, JSON text, with U+FFFD for each escape of a lone surrogate."""
     if b"\\ud" not in data and b"\\uD" not in data:

@@ -34,7 +34,7 @@ def test_hooks_test_says_why_its_input_cannot_be_used(tmp_path: Path) -> None:
     half = agent_cli("hooks", "test", "PreToolUse", "--input", str(tmp_path / "half.json"))
 
     assert "--input: gone.json cannot be read: No such file or directory\n" in missing.stderr
-    assert "half.json is not JSON: " in half.stderr
+    assert "half.json:1 is not valid JSON: Expecting property name" in half.stderr
 
 
 def test_hooks_test_runs_a_hook_with_the_given_input(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_a_prompt_can_come_from_a_file(tmp_path: Path) -> None:
     [
         ("--prompt-file", None, "cannot be read: No such file"),
         ("--prompt-file", " ", "is empty: write the prompt into it"),
-        ("--json-schema", "{", "is not JSON"),
+        ("--json-schema", '{\n"type": }', ":2 is not valid JSON: Expecting value, at column 9"),
         ("--json-schema", "[]", "must hold an object"),
         (
             "--json-schema",
@@ -83,7 +83,7 @@ def test_unusable_prompt_or_schema_file_is_refused_with_a_result(
         run = agent_cli(*prompt, option, str(file), "--output-dir", str(out), api=api)
 
     assert (run.code, kept(out)["exit_code"], api.requests) == (2, 2, [])
-    assert f"{option}: {file} " in run.stderr or f"{option}: {file}: " in run.stderr
+    assert f"{option}: {file}" in run.stderr
     assert sentence in run.stderr
 
 

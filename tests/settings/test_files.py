@@ -128,7 +128,7 @@ def test_no_rule_is_added_to_an_invalid_permissions_file(tmp_path: Path) -> None
     """The rule would look stored but never apply."""
     FILE.write_text("allow = [")
 
-    with pytest.raises(SettingsError, match=r"^permissions\.toml is not valid TOML"):
+    with pytest.raises(SettingsError, match=r"^permissions\.toml:1 is not valid TOML"):
         add_project_rules(FILE, tmp_path, ["edit(*)"])
     assert FILE.read_text() == "allow = ["
 

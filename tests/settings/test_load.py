@@ -245,7 +245,11 @@ def test_a_wrong_value_is_an_error_that_says_what_is_allowed(line: str, complain
     [
         ("retry = 5", ":1: retry must be a table, [retry]"),
         ("a = 1\nb = x", ":2 is not valid TOML: Invalid value, at column 5"),
-        ("model = ", " is not valid TOML: Invalid value (at end of document)"),
+        ("model = ", ":1 is not valid TOML: Invalid value"),
+        ("a = 1\n[mcp]\nconfig = [\n'x'\n# ...\n", ":3 is not valid TOML: Unclosed array"),
+        ('# model\nmodel = "x\n', ":2 is not valid TOML: Unclosed quote, at column 11"),
+        ("# model\nmodel = 'x\na = 'y'", ":2 is not valid TOML: Unclosed quote, at column 11"),
+        ("# model\nmodel = 'x\na = 1\n", ":2 is not valid TOML: Unclosed quote"),
         ('model = ""', ':1: model must be a model id or an alias from [models], not ""'),
         *(
             (
@@ -466,10 +470,10 @@ def test_json_settings_support_null_and_comments_and_record_their_line() -> None
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ('{"a": }', ":1 is not valid JSON: Expecting value"),
+        ('{"a": }', ":1 is not valid JSON: Expecting value, at column 7"),
         (
             '{\n  // mine\n  "a" 1}',
-            ":3 is not valid JSON: Expecting ':' delimiter",
+            ":3 is not valid JSON: Expecting ':' delimiter, at column 7",
         ),
         ("[]", " must hold one JSON object"),
         (f'{{"a": {"1" * 5_000}}}', " holds a number that is too long; correct it"),

@@ -15,7 +15,7 @@ import pytest
 
 from agent_cli.cli.mcp import CommandContext
 from agent_cli.cli.mcp.command_line import run
-from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.browsers import pasting_browser
 from agent_cli.mcp_client.config import ServerConfig, ServerProblem
@@ -304,6 +304,19 @@ def test_invalid_mcp_arguments_are_refused_with_the_reason(
         mcp(*words)
 
     assert complaint in str(caught.value)
+
+
+def test_server_is_not_added_to_a_file_whose_line_is_wrong() -> None:
+    """A comment is read, but would be lost."""
+    user_file().parent.mkdir(parents=True)
+    user_file().write_text('{"mcpServers": {}\n// mine\n}')
+
+    with pytest.raises(SettingsError) as caught:
+        mcp("add", "a", "x")
+
+    fault = f"{user_file()}:2 is not valid JSON: Expecting ',' delimiter, at column 1"
+    assert str(caught.value) == f"{fault}; correct it, and leave out comments"
+    assert user_file().read_text() == '{"mcpServers": {}\n// mine\n}'
 
 
 @pytest.mark.parametrize(
