@@ -12,6 +12,7 @@ from itertools import chain
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
+from agent_cli.policies.shell.assignments import EXPANSIONS
 from agent_cli.policies.shell.deleted_folders import (
     CHANGE_DIR,
     ENTER_DIR,
@@ -23,6 +24,7 @@ from agent_cli.policies.shell.deleted_folders import (
     is_vital,
 )
 from agent_cli.policies.shell.foreign_code import LEADS_UP
+from agent_cli.policies.shell.known_words import whole_text
 from agent_cli.policies.shell.places import (
     MAY_BE_OTHERS,
     STARTED,
@@ -32,6 +34,7 @@ from agent_cli.policies.shell.places import (
     text_of,
     words_of,
 )
+from agent_cli.policies.shell.reach import Reach
 from agent_cli.policies.shell.readings import Reading
 from agent_cli.policies.shell.searches import split_search, starts_remover
 from agent_cli.policies.shell.starters import base_name, is_shell, options_end
@@ -60,6 +63,17 @@ _OWN_NAME: Final = late_pattern(r"\$\{?(?:0|BASH_SOURCE|_)(?!\w)")
 _PRINTS_FOLDER: Final = late_pattern(r"\$\(\s*cd\s+\"?([\w./-]+)\"?\s*&&\s*pwd\s*\)")
 OWN_NAMES: Final = frozenset({"0", "BASH_SOURCE"})
 """The variables by which a script knows its own path."""
+# With one of them, the home may be another one here, or what it names be elsewhere.
+_OTHER_HOME: Final = late_pattern(
+    r"(?<!\$)(?<!\$\{)\bHOME\b|\$'|(?:^|[\s;&|(])\w*\{\w*,|\b(?:IFS|eval|source|export|declare"
+    r"|typeset|local|readonly|read|printf|mapfile|readarray|unset|let|getopts|builtin|command|sudo"
+    r"|doas|su|env|login|runuser|chroot|nsenter|unshare|bwrap|firejail|proot|flatpak|ssh|mosh|adb"
+    r"|kubectl|oc|docker[\w-]*|podman[\w-]*|nerdctl|lxc|incus|machinectl|systemd-nspawn|toolbox"
+    r"|distrobox|multipass|vagrant|limactl|wsl)\b"
+)
+_QUOTING: Final = late_pattern(r"[\"'\\]")
+_NAMES_HOME: Final = late_pattern(r"~/|HOME")
+_HOMES: Final = frozenset({"$HOME", "${HOME}"})
 _DEPTH_MAX: Final = 4
 _FOLLOWED_CHARS_MAX: Final = 1_000  # of a folder: a thousand `cd a` take long
 
@@ -198,3 +212,28 @@ def _relative(name: str, words: Sequence[str | None]) -> Iterator[str]:
     elif name in FINDS and ("-delete" in words or starts_remover(tuple(words))):
         paths = split_search(tuple(words))[0] or (".",)
     yield from (each for each in paths if each and each[0] not in "/~")
+
+
+def without_home(script: str, reach: Reach) -> str:
+    """Return *script* with whole paths of the workspace for those that begin at the home."""
+    home, folders = reach.home, (reach.root, *reach.extra_dirs)
+    below = [
+        str(each.relative_to(home)) for each in folders if home and PurePath(home) in each.parents
+    ]
+    if not below or not _NAMES_HOME.search(script):
+        return script
+    # A program's name may be written with quotes in it.
+    if any(map(_OTHER_HOME.search, (script, _QUOTING.sub("", script)))):
+        return script
+    inside = re.compile(rf"/(?:{'|'.join(map(re.escape, below))})(?![\w.+@%,:-])".encode())
+    tree = syntax_tree(script)
+    text, at, pieces = whole_text(tree), 0, list[bytes]()  # not the script's: it may be longer
+    for node in descendants(tree):
+        # In quotes, a program that the home is another one for may read a tilde.
+        is_tilde = node.type == "word" and source(node).startswith("~/")
+        if is_tilde or (node.type in EXPANSIONS and source(node) in _HOMES):
+            end = node.start_byte + 1 if is_tilde else node.end_byte
+            if inside.match(text, end):
+                pieces += [text[at : node.start_byte], home.encode()]
+                at = end
+    return b"".join([*pieces, text[at:]]).decode() if pieces else script

@@ -8,7 +8,6 @@ client of a database runs what stands behind a mark in a line that it reads: `!r
 
 import re
 import shlex
-from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, compress, dropwhile, islice, pairwise, product
@@ -20,6 +19,7 @@ from agent_cli.policies.shell.effects import is_known
 from agent_cli.policies.shell.entered_folders import OWN_NAMES, with_own_folder
 from agent_cli.policies.shell.foreign_code import (
     commands_in,
+    lines_obeyed,
     paths_run,
     plain_path,
     reads_code,
@@ -47,6 +47,7 @@ from agent_cli.policies.shell.starters import (
 )
 from agent_cli.policies.shell.syntax import (
     NOT_WORDS,
+    SCRIPT,
     descendants,
     document,
     opened_file,
@@ -54,29 +55,13 @@ from agent_cli.policies.shell.syntax import (
     source,
     syntax_tree,
 )
-from agent_cli.policies.shell.words import has_glob, likely_word
+from agent_cli.policies.shell.words import decoded, has_glob, likely_word
 from agent_cli.system.loading import late_pattern
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 _PRINTS: Final = frozenset({"echo", "printf"})
-# They run commands that stand in what they read, behind one of the marks in a line.
-_OBEYS_LINES: Final = frozenset(
-    {
-        *("ed", "red", "ex", "vi", "vim", "nvim", "view", "tclsh", "wish", "expect", "m4", "gm4"),
-        *("gdb", "lldb", "ftp", "sftp", "lftp", "bc", "dc", "psql", "mysql", "mariadb", "sqlite3"),
-        *("duckdb", "irb", "pry", "ipython", "erl", "iex", "gnuplot", "octave", "mail", "mailx"),
-    }
-)
-_RUNS_BEHIND: Final = late_pattern(
-    r"!|\b(?:exec|open|spawn|system|popen|e?syscmd|shell|sh|cmd)\b", re.IGNORECASE
-)
-_MARKS: Final = (
-    (_OBEYS_LINES, _RUNS_BEHIND),
-    (frozenset({"crontab"}), late_pattern(r"^\s*(?:@\w+\s|(?:[^#\s]\S*\s+){5})")),  # times
-    (frozenset({"parallel"}), late_pattern("^")),
-)
 _RUN_TEXT: Final = frozenset({"eval", "trap", "ssh", "su"})
 # A program that makes a text of what it is given as base64, or in hexadecimal digits.
 _DECODES: Final = late_pattern(r"\b(?:base64|b64decode|xxd|openssl)\b")
@@ -92,7 +77,7 @@ _QUOTED: Final = late_pattern(r"\"([^\"]*)\"|'([^']*)'")
 _KEPT: Final = "\0"  # for a blank in a quoted word of a list
 _WHOLE: Final = late_pattern(r"\$(?:\{(\w+)(?:\[[@*]\])?\}|(\w+))", re.ASCII)
 _DEFAULT: Final = late_pattern(r"\$\{\w+:?[-=+]([^{}$`]*)\}", re.ASCII)
-_MAY_BE_SCRIPTS: Final = frozenset({"string", "raw_string", "concatenation"})
+_MAY_BE_SCRIPTS: Final = frozenset({"string", "raw_string", "ansi_c_string", "concatenation"})
 _DEPTH_MAX: Final = 4
 _SUBCOMMANDS_MAX: Final = 5
 _GROWN_CHARS_MAX: Final = 4_096
@@ -106,11 +91,14 @@ def possible_commands(script: str) -> list[Reading]:
 
 
 def fed_commands(script: str) -> Iterator[Reading]:
-    """Yield the readings of each text in *script* that may run."""
+    """Yield the readings of each text that may run, in *script* and those that it hands on."""
+    yield from chain.from_iterable(map(_fed_commands, (script, *scripts_handed(script))))
+
+
+def _fed_commands(script: str) -> Iterator[Reading]:
     seen, texts = readings(script), texts_run(script)
-    heads = {base_name(words[0]) for words in seen if words and words[0]}
-    for mark in (mark for programs, mark in _MARKS if not programs.isdisjoint(heads)):
-        yield from chain.from_iterable(_behind(mark, text) for text in _inside(script, seen))
+    for line in lines_obeyed(seen, _inside(script, seen)):
+        yield from _with_arguments(pieces(line))
     for text, is_whole in texts.items():
         scripts = with_known_words(text, own_temporary=False) if is_whole else ()
         found = chain.from_iterable(map(readings, scripts or [text]))
@@ -141,7 +129,7 @@ def texts_run(script: str) -> Mapping[str, bool]:
         texts += inside
     elif places := {*map(place_of_input, seen)} - {None}:
         texts += (script_read(each, places) for each in _texts(script, seen))
-    found = dict.fromkeys((*texts, *_handed_to_shells(script, is_all=is_unseen)), False)
+    found = dict.fromkeys((*texts, *_with_values(script, is_all=is_unseen)), False)
     for text, is_code, is_whole in _files_run(script, seen):
         found |= dict.fromkeys(commands_in(text), False) if is_code else {text: is_whole}
     return found
@@ -150,28 +138,49 @@ def texts_run(script: str) -> Mapping[str, bool]:
 def _inside(script: str, seen: Sequence[Reading]) -> Iterator[str]:
     """Yield each text in *script*, and what it is if it is encoded."""
     texts = [*_texts(script, seen)]
-    yield from (*texts, *(_decoded(texts) if _DECODES.search(script) else ()))
+    if _DECODES.search(script):
+        words = islice(chain.from_iterable(map(str.split, texts)), _ENCODED_MAX)
+        yield from chain.from_iterable(map(decoded, words))
+    yield from texts
 
 
-def _handed_to_shells(script: str, *, is_all: bool, depth: int = 0) -> Iterator[str]:
+# Cached: a decision asks for those of the same script twice.
+@lru_cache(maxsize=8)
+def scripts_handed(script: str, depth: int = 0) -> Sequence[str]:
+    """Return the scripts that shells get as one word in *script*, and those within them."""
+    texts = (_script_of(node) for node in _strings(script) if _is_handed(node))
+    found = [text for text in texts if SCRIPT.search(text)]
+    inside = (scripts_handed(text, depth + 1) for text in found if depth < _DEPTH_MAX)
+    return [*found, *chain.from_iterable(inside)]
+
+
+def _with_values(script: str, *, is_all: bool) -> Iterator[str]:
     """Yield the scripts with a `$` in them that shells get as one word: `sh -c "rm $x"`.
 
     With *is_all*, all texts in double quotes count: a shell reads some, as in `echo "rm $x" | sh`.
     """
-    for node in descendants(syntax_tree(script)) if "$" in script else ():
-        command = node.parent if node.type in _MAY_BE_SCRIPTS else None
-        if command is None or command.type != "command" or "$" not in source(node):
-            continue
-        is_string, is_run = node.type == "string", _shell_ends(command) < node.start_byte
-        if not is_run and not (is_all and is_string):
-            continue
-        read = likely_word if node.type == "concatenation" else script_in
-        yield (text := read(source(node)) or "")
-        if is_string and any(outermost(node, EXPANSIONS)):
-            # In double quotes, those within do not keep a value from being put in.
-            yield text.replace("'", "")
-        if is_run and depth < _DEPTH_MAX:
-            yield from _handed_to_shells(text, is_all=False, depth=depth + 1)
+    for node in _strings(script) if "$" in script else ():
+        is_string = node.type == "string"
+        if "$" in source(node) and (_is_handed(node) or (is_all and is_string)):
+            yield (text := _script_of(node))
+            if is_string and any(outermost(node, EXPANSIONS)):
+                # In double quotes, those within do not keep a value from being put in.
+                yield text.replace("'", "")
+
+
+def _strings(script: str) -> Iterator["Node"]:
+    for node in descendants(syntax_tree(script)):
+        if node.type in _MAY_BE_SCRIPTS and node.parent and node.parent.type == "command":
+            yield node
+
+
+def _script_of(word: "Node") -> str:
+    read = script_in if word.type in ("string", "raw_string") else likely_word
+    return read(source(word)) or ""
+
+
+def _is_handed(word: "Node") -> bool:
+    return word.parent is not None and _shell_ends(word.parent) < word.start_byte
 
 
 # Cached: it is asked for each word of a command, one after the other.
@@ -289,20 +298,6 @@ def _run_by_unknown_programs(seen: Sequence[Reading]) -> Iterator[Reading]:
             yield from _handed_on(words)
 
 
-def documents(script: str) -> Iterator[str]:
-    """Yield the here-documents and here-strings of *script*."""
-    for node in descendants(syntax_tree(script)):
-        if node.type == "herestring_redirect":
-            yield "".join(map(without_quotes, map(source, node.named_children)))
-        elif node.type == "heredoc_body":
-            yield document(node)
-
-
-def without_quotes(word: str) -> str:
-    """Return *word* without quotes around it."""
-    return word[1:-1] if len(word) > 1 and word[0] == word[-1] and word[0] in "'\"" else word
-
-
 def _texts(script: str, seen: Sequence[Reading]) -> Iterator[str]:
     for words in [each for each in seen if each and each[0] in _PRINTS]:
         printed = [word.replace(r"\n", "\n").replace(r"\t", "\t") for word in words[1:] if word]
@@ -317,14 +312,18 @@ def _texts(script: str, seen: Sequence[Reading]) -> Iterator[str]:
             yield from (script_in(source(node)),) if is_printed else ()
 
 
-def _decoded(texts: Sequence[str]) -> Iterator[str]:
-    """Yield what the words of *texts* are if they are base64 or hexadecimal."""
-    for word in islice(chain.from_iterable(map(str.split, texts)), _ENCODED_MAX):
-        for decode in (b64decode, bytes.fromhex):
-            try:
-                yield decode(word).decode()
-            except ValueError:
-                continue
+def documents(script: str) -> Iterator[str]:
+    """Yield the here-documents and here-strings of *script*."""
+    for node in descendants(syntax_tree(script)):
+        if node.type == "herestring_redirect":
+            yield "".join(map(without_quotes, map(source, node.named_children)))
+        elif node.type == "heredoc_body":
+            yield document(node)
+
+
+def without_quotes(word: str) -> str:
+    """Return *word* without quotes around it."""
+    return word[1:-1] if len(word) > 1 and word[0] == word[-1] and word[0] in "'\"" else word
 
 
 def _files_run(script: str, seen: Sequence[Reading]) -> Iterator[tuple[str, bool, bool]]:
@@ -374,13 +373,6 @@ def _as_run(
         is_other = is_code or any(starts_code((word,)) for word in first[2:].split())
         is_set = any(re.search(rf"(?<![$\{{\w]){each}\b", text) for each in put_in)
         yield with_own_folder(text, folder_of), is_other, not is_set
-
-
-def _behind(mark: re.Pattern[str], text: str) -> Iterator[Reading]:
-    """Yield the commands that may stand behind the first *mark* in each line of *text*."""
-    for line in text.replace("\\\n", " ").splitlines():
-        if found := mark.search(line):
-            yield from _with_arguments(pieces(line[found.end() :]))
 
 
 def _with_arguments(commands: Iterable[Reading]) -> Iterator[Reading]:

@@ -8,7 +8,7 @@ it runs. That is a list of words and no proof.
 import os
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from typing import Final
 
@@ -16,9 +16,26 @@ from agent_cli.policies.shell.data_losses import has_data_loss
 from agent_cli.policies.shell.reach import Reach
 from agent_cli.policies.shell.readings import Reading
 from agent_cli.policies.shell.starters import base_name, is_shell, sed_commands, set_value
+from agent_cli.policies.shell.words import literals_in
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.paths import is_too_long
 
+# They run commands that stand in what they read, behind one of the marks in a line.
+_OBEYS_LINES: Final = frozenset(
+    {
+        *("ed", "red", "ex", "vi", "vim", "nvim", "view", "tclsh", "wish", "expect", "m4", "gm4"),
+        *("gdb", "lldb", "ftp", "sftp", "lftp", "bc", "dc", "psql", "mysql", "mariadb", "sqlite3"),
+        *("duckdb", "irb", "pry", "ipython", "erl", "iex", "gnuplot", "octave", "mail", "mailx"),
+    }
+)
+_RUNS_BEHIND: Final = late_pattern(
+    r"!|\b(?:exec|open|spawn|system|popen|e?syscmd|shell|sh|cmd)\b", re.IGNORECASE
+)
+_MARKS: Final = (
+    (_OBEYS_LINES, _RUNS_BEHIND),
+    (frozenset({"crontab"}), late_pattern(r"^\s*(?:@\w+\s|(?:[^#\s]\S*\s+){5})")),  # times
+    (frozenset({"parallel"}), late_pattern("^")),
+)
 _DEVICES: Final = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
 _PROGRAMS: Final = ("/usr/", "/bin/", "/sbin/", "/lib", "/opt/")
 
@@ -80,19 +97,6 @@ _DECODES: Final = late_pattern(
     r"b64|base64|base32|fromhex|unhex|rot_?13|codecs|decompress|marshal|pickle|fromCharCode|\bchr\b"
     r"|\bpack\b|atob|\[::-1\]|reverse|getattr"
 )
-_LITERAL_BEGIN: Final = late_pattern(r"'''|\"\"\"|['\"`]|(?P<perl>(?:%x|q[qwx]?)\s*[{(\[/|])")
-# By what begins a literal: its content, as far as it goes without the end.
-_LITERAL_CONTENT: Final = {
-    "'''": late_pattern(r"[^']*+(?>(?:'(?!'')[^']*+)*)"),
-    '"""': late_pattern(r'[^"]*+(?>(?:"(?!"")[^"]*+)*)'),
-    "'": late_pattern(r"(?>(?:[^'\\\n]|\\.)*)", re.DOTALL),
-    '"': late_pattern(r'(?>(?:[^"\\\n]|\\.)*)', re.DOTALL),
-    "`": late_pattern(r"(?>(?:[^`\\]|\\.)*)", re.DOTALL),
-    **{
-        begin: late_pattern(rf"[^{re.escape(end)}]*+")
-        for begin, end in (("{", "}"), ("(", ")"), ("[", "]"), ("/", "/"), ("|", "|"))
-    },
-}
 _JOINED: Final = late_pattern(r"(['\"])\s*+(?:[+.]\s*+)?\1")
 # In a script of sed.
 _FILE_OF_SED: Final = late_pattern(r"[rRwW]\s*([~/.]\S*)")
@@ -251,6 +255,15 @@ def commands_in(code: str) -> Iterator[str]:
         yield f"rm -f {path if path[0] == '~' else shlex.quote(path)}"
 
 
+def lines_obeyed(seen: Sequence[Reading], texts: Iterable[str]) -> Iterator[str]:
+    """Yield what stands in the lines of *texts* behind a mark that a program of *seen* obeys."""
+    heads = {base_name(words[0]) for words in seen if words and words[0]}
+    marks = [mark for programs, mark in _MARKS if not programs.isdisjoint(heads)]
+    for text in texts if marks else ():
+        for line in text.replace("\\\n", " ").splitlines():
+            yield from (line[x.end() :] for x in (mark.search(line) for mark in marks) if x)
+
+
 def reads_code(words: Reading) -> bool:
     """Return whether an interpreter is given no file and no code, so that it reads its input."""
     if not starts_code(words) or not _SAYS_WHAT_IT_IS.isdisjoint(words):
@@ -337,32 +350,6 @@ def path_beyond(written: str, reach: Reach) -> str | None:
 def _literals(code: str) -> Sequence[str]:
     """Return the string literals of *code*; adjacent literals are joined."""
     return [*islice(map(str.strip, literals_in(_JOINED.sub("", code))), _LITERALS_MAX)]
-
-
-def literals_in(code: str) -> Iterator[str]:
-    """Yield what stands in quotes of any language, one behind the other.
-
-    The time grows with the length of *code* alone: from a begin in a literal without an end, one
-    of its kind would end nowhere either.
-    """
-    at = 0
-    endless: dict[str, int] = {}
-    while begin := _LITERAL_BEGIN.search(code, at):
-        at = begin.start() + 1
-        # Three quotes without three others are an empty literal, and a quote.
-        marks = (begin[0][-1],) if begin["perl"] else dict.fromkeys((begin[0], begin[0][0]))
-        for mark in marks:
-            start = begin.end() if begin["perl"] else begin.start() + len(mark)
-            if start <= endless.get(mark, 0):
-                continue
-            content = _LITERAL_CONTENT[mark].match(code, start)
-            assert content, "an empty content matches"
-            end, closing = content.end(), 1 if begin["perl"] else len(mark)
-            if end < len(code) if begin["perl"] else code.startswith(mark, end):
-                yield content[0]
-                at = end + closing
-                break
-            endless[mark] = end
 
 
 def _is_command(literal: str) -> bool:

@@ -15,7 +15,6 @@ from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from agent_cli.policies.shell.assignments import EXPANSIONS
 from agent_cli.policies.shell.data_losses import DELETES_DATA, deletes_data
 from agent_cli.policies.shell.deleted_folders import (
     FINDS,
@@ -31,9 +30,9 @@ from agent_cli.policies.shell.destructive import (
     written_losses,
 )
 from agent_cli.policies.shell.effects import effects
-from agent_cli.policies.shell.entered_folders import removals_in_entered
-from agent_cli.policies.shell.fed_scripts import fed_commands, texts_run
-from agent_cli.policies.shell.known_words import whole_text, with_known_words
+from agent_cli.policies.shell.entered_folders import removals_in_entered, without_home
+from agent_cli.policies.shell.fed_scripts import fed_commands, scripts_handed, texts_run
+from agent_cli.policies.shell.known_words import with_known_words
 from agent_cli.policies.shell.losses import lost_by_unknown_program
 from agent_cli.policies.shell.plain import Part, SimpleCommand, Unknown, parse
 from agent_cli.policies.shell.reach import Objection, Reach
@@ -44,11 +43,8 @@ from agent_cli.policies.shell.searches import removals
 from agent_cli.policies.shell.starters import base_name, started_at
 from agent_cli.policies.shell.syntax import (
     ENTERS_FIRST,
-    descendants,
     has_no_structure,
     odd_character,
-    source,
-    syntax_tree,
 )
 from agent_cli.policies.shell.words import NotLiteral, Word
 from agent_cli.system.loading import late_pattern
@@ -80,17 +76,6 @@ _QUOTES = late_pattern(r"[\"'\\$]")
 _SETTING = late_pattern(r"\w+(?:\[\w*\])?\+?=")
 # The path of a folder that may be an added one: a home that `~` names is not looked up.
 _OPENED = late_pattern(r"(?:/|\.\./)[^~]*")
-# With one of them, the home may be another one here, or what it names be elsewhere.
-_OTHER_HOME = late_pattern(
-    r"(?<!\$)(?<!\$\{)\bHOME\b|\$'|(?:^|[\s;&|(])\w*\{\w*,|\b(?:IFS|eval|source|export|declare"
-    r"|typeset|local|readonly|read|printf|mapfile|readarray|unset|let|getopts|builtin|command|sudo"
-    r"|doas|su|env|login|runuser|chroot|nsenter|unshare|bwrap|firejail|proot|flatpak|ssh|mosh|adb"
-    r"|kubectl|oc|docker[\w-]*|podman[\w-]*|nerdctl|lxc|incus|machinectl|systemd-nspawn|toolbox"
-    r"|distrobox|multipass|vagrant|limactl|wsl)\b"
-)
-_QUOTING = late_pattern(r"[\"'\\]")
-_NAMES_HOME = late_pattern(r"~/|HOME")
-_HOMES = frozenset({"$HOME", "${HOME}"})
 _IN_BACKGROUND = late_pattern(r"(?<![&<>|])&(?![&>])")
 _MODE = late_pattern(r"[0-7]{3,4}|[ugoa]*[+=-][rwxX]+")
 
@@ -150,7 +135,7 @@ def losses_of(script: str, seen: Sequence[Reading], reach: Reach) -> list[str]:
     reach = replace(reach, has_own_temporary=is_own)
     # What is read by `.` may set anything, as may a program of an unknown name.
     is_read = any(words[:1] in ((".",), (None,)) for words in seen)
-    if not is_read and (by_paths := _without_home(script, reach)) != script:
+    if not is_read and (by_paths := without_home(script, reach)) != script:
         script, seen = by_paths, readings(by_paths)
     found = _losses_in_folders(script, seen, reach)
     # In a workspace that lies in a cache, a pattern of what is there may be one of all its files.
@@ -159,34 +144,9 @@ def losses_of(script: str, seen: Sequence[Reading], reach: Reach) -> list[str]:
         each_loss = (_losses_in_folders(each, [*readings(each)], reach) for each in known)
         found = [*dict.fromkeys(chain.from_iterable(each_loss))] if known else found
     folders = (reach.root, *reach.extra_dirs)
-    texts = (script, *texts_run(script))
+    texts = (script, *chain.from_iterable(map(texts_run, (script, *scripts_handed(script)))))
     is_elsewhere = any(any(removals_in_entered(each, folders)) for each in texts)
     return found or ([FOREIGN_FILE] if is_elsewhere else [])
-
-
-def _without_home(script: str, reach: Reach) -> str:
-    """Return *script* with whole paths of the workspace for those that begin at the home."""
-    home, folders = reach.home, (reach.root, *reach.extra_dirs)
-    below = [
-        str(each.relative_to(home)) for each in folders if home and PurePath(home) in each.parents
-    ]
-    if not below or not _NAMES_HOME.search(script):
-        return script
-    # A program's name may be written with quotes in it.
-    if any(map(_OTHER_HOME.search, (script, _QUOTING.sub("", script)))):
-        return script
-    inside = re.compile(rf"/(?:{'|'.join(map(re.escape, below))})(?![\w.+@%,:-])".encode())
-    tree = syntax_tree(script)
-    text, at, pieces = whole_text(tree), 0, list[bytes]()  # not the script's: it may be longer
-    for node in descendants(tree):
-        # In quotes, a program that the home is another one for may read a tilde.
-        is_tilde = node.type == "word" and source(node).startswith("~/")
-        if is_tilde or (node.type in EXPANSIONS and source(node) in _HOMES):
-            end = node.start_byte + 1 if is_tilde else node.end_byte
-            if inside.match(text, end):
-                pieces += [text[at : node.start_byte], home.encode()]
-                at = end
-    return b"".join([*pieces, text[at:]]).decode() if pieces else script
 
 
 def _losses_in_folders(script: str, seen: Sequence[Reading], reach: Reach) -> list[str]:
@@ -249,7 +209,9 @@ def _losses(
     """Return what *script* loses; *run* are the commands that it may run, if not all of them."""
     fed = _fed(script) if run is None else ()
     commands = [*seen, *fed] if run is None else run
-    found = destructions(commands, root, script) or [*written_losses(script, root)]
+    found = destructions(commands, root, script)
+    whole = () if found else (script, *scripts_handed(script))
+    found += chain.from_iterable(written_losses(each, root) for each in whole)
     # What stands in the script itself may delete what the others have moved.
     if not found and fed:
         found = lost_history((*fed, *seen), root, script)

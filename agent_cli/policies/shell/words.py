@@ -7,6 +7,7 @@ rules that deny: an unknown value is None.
 
 import re
 import sys
+from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
@@ -75,6 +76,20 @@ _HEREDOC_TEXT = late_pattern(
 # Bash 3.2, which macOS has, ends a substitution within a heredoc, at a ) or by quotes, and goes on
 # behind its end where a ${ or $[ in it is open.
 _ENDS_OLD_SUBSTITUTIONS = frozenset("'\"`\\()$")
+# In code of another language, what begins a literal.
+_LITERAL_BEGIN = late_pattern(r"'''|\"\"\"|['\"`]|(?P<perl>(?:%x|q[qwx]?)\s*[{(\[/|])")
+# By what begins a literal: its content, as far as it goes without the end.
+_LITERAL_CONTENT = {
+    "'''": late_pattern(r"[^']*+(?>(?:'(?!'')[^']*+)*)"),
+    '"""': late_pattern(r'[^"]*+(?>(?:"(?!"")[^"]*+)*)'),
+    "'": late_pattern(r"(?>(?:[^'\\\n]|\\.)*)", re.DOTALL),
+    '"': late_pattern(r'(?>(?:[^"\\\n]|\\.)*)', re.DOTALL),
+    "`": late_pattern(r"(?>(?:[^`\\]|\\.)*)", re.DOTALL),
+    **{
+        begin: late_pattern(rf"[^{re.escape(end)}]*+")
+        for begin, end in (("{", "}"), ("(", ")"), ("[", "]"), ("/", "/"), ("|", "|"))
+    },
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +314,41 @@ def likely_words(source: str) -> Sequence[str | None]:
     except TooManyWords:
         return (None,)
     return [likely_word(each) for each in expanded if each]
+
+
+def decoded(word: str) -> Iterator[str]:
+    """Yield the texts that *word* is if it is base64 or hexadecimal."""
+    for decode in (b64decode, bytes.fromhex):
+        try:
+            yield decode(word).decode()
+        except ValueError:
+            continue
+
+
+def literals_in(code: str) -> Iterator[str]:
+    """Yield what stands in quotes of any language, one behind the other.
+
+    The time grows with the length of *code* alone: from a begin in a literal without an end, one
+    of its kind would end nowhere either.
+    """
+    at = 0
+    endless: dict[str, int] = {}
+    while begin := _LITERAL_BEGIN.search(code, at):
+        at = begin.start() + 1
+        # Three quotes without three others are an empty literal, and a quote.
+        marks = (begin[0][-1],) if begin["perl"] else dict.fromkeys((begin[0], begin[0][0]))
+        for mark in marks:
+            start = begin.end() if begin["perl"] else begin.start() + len(mark)
+            if start <= endless.get(mark, 0):
+                continue
+            content = _LITERAL_CONTENT[mark].match(code, start)
+            assert content, "an empty content matches"
+            end, closing = content.end(), 1 if begin["perl"] else len(mark)
+            if end < len(code) if begin["perl"] else code.startswith(mark, end):
+                yield content[0]
+                at = end + closing
+                break
+            endless[mark] = end
 
 
 def _ansi_character(found: re.Match[str]) -> str:

@@ -1592,6 +1592,14 @@ def test_verb_amid_a_line_that_cannot_be_parsed_asks_not(script: str, *, expecte
         ("cat > a.txt <<'E'\nos.system('git reset --hard')\nE\npython x.py a.txt", False),
         ("cat > a.py <<'E'\nos.system('git reset --hard')\nE\nsed -i s/a/b/ a.py", False),
         ("cat > a.py <<'E'\nos.system('git reset --hard')\nE\npython -m black a.py", False),
+        ("bash -c 'cat > x.sh <<E\nrm -rf ~\nE\nbash x.sh'", True),
+        ("sh -c \"sh -c 'echo rm -rf / > x; sh x'\"", True),
+        ("eval \"bash <<< 'git reset --hard'\"", True),
+        ("bash -c $'sh <<E\\nrm -rf /srv\\nE'", True),
+        ("bash -c 'echo \"cd /etc; rm x\" | sh'", True),
+        ("bash -c ': | crontab -'", True),
+        ("bash -c 'cat > x.md <<E\nrm -rf ~\nE\nbash x.sh'", False),
+        ("bash -c 'cat > x.sh <<E\nrm -rf build\nE\nbash x.sh'", False),
     ],
 )
 def test_deleting_by_a_file_that_the_script_writes_and_runs_asks(
