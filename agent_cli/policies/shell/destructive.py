@@ -25,6 +25,7 @@ from agent_cli.policies.shell.deleted_folders import (
     without_caches,
 )
 from agent_cli.policies.shell.entered_folders import is_elsewhere
+from agent_cli.policies.shell.feeding import SEARCHES_CONTENT, searches_shown
 from agent_cli.policies.shell.foreign_code import lists_and_deletes
 from agent_cli.policies.shell.git_losses import (
     MOVES_HISTORY,
@@ -80,7 +81,6 @@ _EMPTIES_CRONTAB = late_pattern(
 _RIGHTS = frozenset({"chmod", "chown", "chgrp", "chattr", "setfacl"})
 _COPIES = frozenset({"cp", "mv", "tee", "install"})
 _SEARCHES_MAX = 20  # each is read with all words behind it
-_FIND_BY_CONTENT = frozenset({"grep", "egrep", "fgrep", "rg"})
 _INVERTS = late_pattern(r"-[a-zA-Z]*v[a-zA-Z]*|--invert-match")
 _EVERY_LINE = late_pattern(r"[.*^$]*")
 _AT_HOME = late_pattern(r"\$(?:HOME\b|\{HOME\}).+", re.DOTALL)
@@ -142,9 +142,12 @@ def destructions(readings: Iterable[Reading], root: PurePath, script: str = "") 
         (
             removes_list
             and (moved or not lists_some(script, root))
-            and not _reads_few(commands, root, may_be_folders=is_fed and not moved)
+            and not _reads_few(script, commands, root, may_be_folders=is_fed and not moved)
         )
-        or (removes_output(script) and not _reads_few(commands, root, may_be_folders=not moved))
+        or (
+            removes_output(script)
+            and not _reads_few(script, commands, root, may_be_folders=not moved)
+        )
     ):
         found.append("deletes everything that a command lists")
     found += lost_history(seen, root, script)
@@ -191,10 +194,12 @@ def _named(seen: Iterable[Reading]) -> Iterator[tuple[str, Reading]]:
 
 
 def _reads_few(
-    commands: Sequence[tuple[str, Reading]], root: PurePath, *, may_be_folders: bool
+    script: str, commands: Sequence[tuple[str, Reading]], root: PurePath, *, may_be_folders: bool
 ) -> bool:
     """Return whether *commands* list only files that were searched for, or what may be deleted."""
-    if any(name in _FIND_BY_CONTENT and _finds_some(words) for name, words in commands):
+    shown = searches_shown(script)
+    commands = [each for each in commands if each not in shown]
+    if any(name in SEARCHES_CONTENT and _finds_some(words) for name, words in commands):
         return True
     searches = [words for name, words in commands if name in FINDS]
     few = (

@@ -1,17 +1,26 @@
 """Check programs that get file names from another: `find -exec`, and `xargs` behind a search.
 
 The names are not in the text, but they are known: those that the search finds below its folders,
-which are checked when the decision is made.
+which are checked when the decision is made. What a script only shows is no list for another one.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Final
 
+from agent_cli.policies.shell.deleted_folders import FINDS
+from agent_cli.policies.shell.places import text_of, words_of
 from agent_cli.policies.shell.plain import SimpleCommand
 from agent_cli.policies.shell.programs import PROGRAMS, ProgramArguments, check_operands, check_sed
 from agent_cli.policies.shell.reach import Objection, Reach, Splitting
+from agent_cli.policies.shell.readings import Reading
+from agent_cli.policies.shell.starters import base_name
+from agent_cli.policies.shell.syntax import descendants, source, syntax_tree
 from agent_cli.policies.shell.words import Word
 from agent_cli.system.loading import late_pattern
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 _LIMITS = late_pattern(r"-[nLP]\d{1,5}")
 _NEVER_EMPTY = frozenset({"-r", "--no-run-if-empty"})
@@ -75,6 +84,15 @@ _LISTS = {
     "grep": frozenset({"-l", "-L", "--files-with-matches"}),
 }
 _GREP_FILTER = frozenset({"-v", "-i", "-E", "-F", "-w", "-e", "--invert-match", "--ignore-case"})
+
+SEARCHES_CONTENT: Final = frozenset({"grep", "egrep", "fgrep", "rg"})
+"""They list lines, or files, by what these hold."""
+_SEARCHES: Final = FINDS | SEARCHES_CONTENT
+_HANDS_ON: Final = frozenset(
+    {"command_substitution", "process_substitution", "function_definition", "variable_assignment"}
+)
+_ONLY_SHOW: Final = frozenset({"head", "tail", "sort", "uniq", "wc", "cat", "less", "cut", "nl"})
+_TO_FILE: Final = late_pattern(r"(?<!2)>(?!\s*/dev/null|&\d)")
 
 
 def check_fed(words: Sequence[Word], sample: str, mark: str, reach: Reach, folder: str) -> None:
@@ -235,3 +253,33 @@ def _only_chooses(command: SimpleCommand) -> bool:
             return line.options <= _GREP_FILTER and len(line.operands) == int(has_pattern)
         case _:
             return False
+
+
+def searches_shown(script: str) -> Collection[tuple[str, Reading]]:
+    """Return the searches, name and arguments, whose output *script* only shows."""
+    shown, taken = set[tuple[str, Reading]](), set[tuple[str, Reading]]()
+    for node in descendants(syntax_tree(script)):
+        name, *words = (
+            [text_of(each) for each in words_of(node)] if node.type == "command" else [""]
+        )
+        if base_name(name or "") in _SEARCHES:
+            (taken if _is_handed_on(node) else shown).add((base_name(name or ""), tuple(words)))
+    return shown - taken
+
+
+def _is_handed_on(node: "Node") -> bool:
+    """Return whether another command, a file or a variable gets what the command *node* prints."""
+    around = node.parent
+    while around is not None:
+        if around.type in _HANDS_ON:
+            return True
+        if around.type == "pipeline":
+            last = around.children[-1]
+            name = last.child_by_field_name("name")
+            if node != last and not (name is not None and source(name) in _ONLY_SHOW):
+                return True
+        redirects = around.children[1:] if around.type == "redirected_statement" else ()
+        if any(_TO_FILE.search(source(each)) for each in redirects):
+            return True
+        node, around = around, around.parent
+    return False

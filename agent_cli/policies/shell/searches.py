@@ -89,7 +89,7 @@ _REMOVES_NAMES: Final = late_pattern(r"xargs(?: -(?:r|t|n ?\d+))* rm(?: -[fv]+)*
 _HIDES_ERRORS: Final = late_pattern(r"\s2>\s*/dev/null(?=\s|$)")
 # A pattern without a match may then be none at all, so that `ls` lists every name.
 _NO_PLAIN_LIST: Final = late_pattern(
-    r"[\"'\\$`(){}]|(?:^|[;&|\n])\s*\.\s|\b(?:shopt|BASHOPTS|function|alias|cd|pushd|popd|setopt|GLOBIGNORE|source)\b"
+    r"[\"'\\$`(){}]|(?:^|[;&|\n]|\b(?:then|do|else))\s*\.\s|\b(?:shopt|BASHOPTS|function|alias|cd|pushd|popd|setopt|GLOBIGNORE|source)\b"
     # They take a list as xargs does.
     r"|\b(?:parallel|gxargs)\b"
 )

@@ -1482,6 +1482,12 @@ def test_deleting_what_a_command_prints_asks(script: str, *, expected: bool) -> 
         *(("ls *.log | xargs rm\nls | xargs rm", True), ("env -C / ls *.log | xargs rm", True)),
         *(("ls | xargs -I{} sh -c 'rm -f {}'", True), ("ls | xargs -n1 sh -c 'rm \"$0\"'", True)),
         ("ls *.c | xargs -I{} sh -c 'cc {} && rm {}.o'", False),
+        *(("grep -r x src; ls | xargs rm", True), ("grep x a | head -5; rm -f $(ls)", True)),
+        *(("find . -name '*.o' | sort; ls | xargs rm", True), ("rg x 2>&1; ls | xargs rm", True)),
+        ("if grep -q x a 2>/dev/null; then ls | xargs rm; fi", True),
+        *(("grep -l x * > list; xargs rm < list", False), ("f=$(grep -l x *); rm $(ls)", False)),
+        ("grep -l x * | while read f; do rm $f; done", False),
+        ("if true; then . ./x; ls *.log | xargs rm; fi", True),
         *(("ls *.log | xargs rm; ls | parallel rm", True), ("ls | gxargs rm", True)),
         *(("ls | xargs /bin/rm", True), ("ls | xargs /bin/sh -c 'rm \"$0\"'", True)),
         *(
