@@ -166,7 +166,7 @@ def _removed(
             name, behind = base_name((texts[at:] or [""])[0] or ""), texts[at + 1 :]
             if name in CHANGE_DIR:
                 folder = _entered(folder, behind) if name != "popd" else None
-            elif folder is not None and folder != ".":
+            elif folder is not None:
                 yield from (joined(folder, each) for each in _relative(name, behind))
             if depth < _DEPTH_MAX and (name in _RUN_TEXT or any(map(is_shell, texts))):
                 for inner in filter(_REMOVES.search, filter(None, behind)):

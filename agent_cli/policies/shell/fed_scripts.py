@@ -41,6 +41,7 @@ from agent_cli.policies.shell.readings import (
 from agent_cli.policies.shell.starters import (
     OPTION_OF_PROSE,
     OPTION_WITH_PROSE,
+    STARTERS,
     base_name,
     is_shell,
     started_at,
@@ -71,6 +72,7 @@ _WRITES: Final = late_pattern(r">|\btee\b")
 _IS_FILLED: Final = late_pattern(r"<<-?\s*[^\s'\"\\<-]")
 _PUT_IN: Final = late_pattern(r"(?<!\\)(?:\\\\)*\$\{?[!#]?(\w+)", re.ASCII)
 _COMPOSED_MAX: Final = 200
+_OF_STARTER: Final = late_pattern(r"-.*|\w+=.*|[\d.]+[smhd]?", re.DOTALL)
 _LIST: Final = late_pattern(r"\"?\$(?:[@*]|\{[@*]\})\"?")
 _QUOTE: Final = late_pattern(r"[\"']")
 _QUOTED: Final = late_pattern(r"\"([^\"]*)\"|'([^']*)'")
@@ -148,39 +150,37 @@ def _inside(script: str, seen: Sequence[Reading]) -> Iterator[str]:
 @lru_cache(maxsize=8)
 def scripts_handed(script: str, depth: int = 0) -> Sequence[str]:
     """Return the scripts that shells get as one word in *script*, and those within them."""
-    texts = (_script_of(node) for node in _strings(script) if _is_handed(node))
+    texts = (_script_of(node) for node, is_handed in _strings(script) if is_handed)
     found = [text for text in texts if SCRIPT.search(text)]
     inside = (scripts_handed(text, depth + 1) for text in found if depth < _DEPTH_MAX)
     return [*found, *chain.from_iterable(inside)]
 
 
 def _with_values(script: str, *, is_all: bool) -> Iterator[str]:
-    """Yield the scripts with a `$` in them that shells get as one word: `sh -c "rm $x"`.
+    """Yield the scripts with a `$` in them that shells get as one word; with *is_all*, all texts.
 
-    With *is_all*, all texts in double quotes count: a shell reads some, as in `echo "rm $x" | sh`.
+    Such as `sh -c "rm $x"`, and `echo "rm $x" | sh`.
     """
-    for node in _strings(script) if "$" in script else ():
+    for node, is_handed in _strings(script) if "$" in script else ():
         is_string = node.type == "string"
-        if "$" in source(node) and (_is_handed(node) or (is_all and is_string)):
+        if "$" in source(node) and (is_handed or (is_all and is_string)):
             yield (text := _script_of(node))
             if is_string and any(outermost(node, EXPANSIONS)):
                 # In double quotes, those within do not keep a value from being put in.
                 yield text.replace("'", "")
 
 
-def _strings(script: str) -> Iterator["Node"]:
+def _strings(script: str) -> Iterator[tuple["Node", bool]]:
+    """Yield the words of commands that may be scripts, and whether a shell gets them."""
     for node in descendants(syntax_tree(script)):
-        if node.type in _MAY_BE_SCRIPTS and node.parent and node.parent.type == "command":
-            yield node
+        command = node.parent if node.type in _MAY_BE_SCRIPTS else None
+        if command is not None and command.type == "command":
+            yield node, _shell_ends(command) < node.start_byte
 
 
 def _script_of(word: "Node") -> str:
     read = script_in if word.type in ("string", "raw_string") else likely_word
     return read(source(word)) or ""
-
-
-def _is_handed(word: "Node") -> bool:
-    return word.parent is not None and _shell_ends(word.parent) < word.start_byte
 
 
 # Cached: it is asked for each word of a command, one after the other.
@@ -207,7 +207,7 @@ def _composed(script: str) -> Iterator[Reading]:
     lists = [_operands(words) for words in written if words[:1] == ["set"]]
     grown = _grown(syntax_tree(script))
     for node in nodes:
-        words = _words(node)
+        words = _started(_words(node))
         unknown = [any(outermost(word, EXPANSIONS)) for word in words]
         if not any(unknown):
             continue
@@ -218,6 +218,13 @@ def _composed(script: str) -> Iterator[Reading]:
         taken = [*chain.from_iterable(compress(values[1:], unknown[1:]))]
         if is_put_in or any(len(x) > 1 or "".join(filter(None, x))[:1] == "-" for x in taken):
             yield from (tuple(chain.from_iterable(each)) for each in product(*values))
+
+
+def _started(words: Sequence["Node"]) -> Sequence["Node"]:
+    """Return *words* behind the programs that start the others, and behind their options."""
+    while words and (name := base_name(source(words[0]))) in STARTERS and not is_shell(name):
+        words = [*dropwhile(lambda word: _OF_STARTER.fullmatch(source(word)), words[1:])]
+    return words
 
 
 def _operands(words: Sequence[str | None]) -> Reading:
@@ -250,13 +257,10 @@ def _values(
         return [(None,), tuple(_QUOTE.sub("", default[1]).split())]
     texts = [_QUOTE.sub("", text) for text in known.texts(word) or ()]
     if written[0] != '"':
-        return [*map(_split, texts)] or [(None,)]
+        # A pattern may become any names.
+        split = (tuple(None if has_glob(x) else x for x in each.split()) for each in texts)
+        return [*split] or [(None,)]
     return [(text,) for text in texts] or [(None,)]
-
-
-def _split(text: str) -> Reading:
-    """Return the words that bash makes of *text*, with None for each that is a pattern."""
-    return tuple(None if has_glob(word) else word for word in text.split())
 
 
 def _grown(tree: "Node") -> Mapping[str, str]:
@@ -347,11 +351,10 @@ def _files_run(script: str, seen: Sequence[Reading]) -> Iterator[tuple[str, bool
         inside = readings(part)
         copied = chain.from_iterable(words[1:] for words in inside if words[:1] == ("cat",))
         codes |= {each.rpartition("/")[2]: is_code for each in filter(None, copied)}
-        # Under another name than the one that runs, its folder may be another one, too.
-        yield from _as_run(part, inside, path if path in named else "/", is_code=is_code)
+        yield from _as_run(part, inside, path, is_named=path in named, is_code=is_code)
     teed = {plain_path(word or "") for words in seen if words[:1] == ("tee",) for word in words}
     if path := next(iter(sorted(teed & run.keys())), ""):
-        yield from _as_run(script, seen, path if path in named else "/", is_code=run[path])
+        yield from _as_run(script, seen, path, is_named=path in named, is_code=run[path])
 
 
 def _statement_around(redirect: "Node") -> "Node":
@@ -363,16 +366,21 @@ def _statement_around(redirect: "Node") -> "Node":
 
 
 def _as_run(
-    part: str, inside: Sequence[Reading], path: str, *, is_code: bool
+    part: str, inside: Sequence[Reading], path: str, *, is_named: bool, is_code: bool
 ) -> Iterator[tuple[str, bool, bool]]:
-    """Yield each text in *part*, the script in *path*, with its folder instead of `dirname $0`."""
+    """Yield each text in *part*, the script in *path*, with its folder instead of `dirname $0`.
+
+    And as it is, unless it surely runs as *path*.
+    """
     put_in = {*_PUT_IN.findall(part)} if _IS_FILLED.search(part) else set[str]()
-    folder_of = path if put_in.isdisjoint(OWN_NAMES) else "/"
+    is_sure = is_named and put_in.isdisjoint(OWN_NAMES)
     for text in _texts(part, inside):
         first = text.lstrip().partition("\n")[0] if text.lstrip()[:2] == "#!" else ""
         is_other = is_code or any(starts_code((word,)) for word in first[2:].split())
         is_set = any(re.search(rf"(?<![$\{{\w]){each}\b", text) for each in put_in)
-        yield with_own_folder(text, folder_of), is_other, not is_set
+        known = with_own_folder(text, path)
+        texts = (known,) if is_sure or known == text else (known, text)
+        yield from ((each, is_other, not is_set) for each in texts)
 
 
 def _with_arguments(commands: Iterable[Reading]) -> Iterator[Reading]:

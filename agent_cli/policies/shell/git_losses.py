@@ -22,7 +22,7 @@ from agent_cli.policies.shell.effects import listed_effect
 from agent_cli.policies.shell.losses import takes_try_back
 from agent_cli.policies.shell.readings import Reading
 from agent_cli.policies.shell.searches import FORCE, IS_FORCED
-from agent_cli.policies.shell.starters import FIND_ENDS, git_call
+from agent_cli.policies.shell.starters import FIND_ENDS, STARTERS, base_name, git_call
 from agent_cli.policies.shell.words import has_glob
 from agent_cli.system.loading import late_pattern
 
@@ -152,9 +152,11 @@ def moves_hidden_away(words: Sequence[str]) -> bool:
 
     Also the whole folder of the workspace.
     """
-    if not words or words[0] != "mv":
+    names = [*map(base_name, words)]
+    if "mv" not in names or (names[0] != "mv" and names[0] not in STARTERS):
         return False
-    sources, target = sources_and_target(tuple(QUOTES.sub("", word) for word in words[1:]))
+    arguments = words[names.index("mv") + 1 :]
+    sources, target = sources_and_target(tuple(QUOTES.sub("", word) for word in arguments))
     if not target or not target.startswith(("/", "~", "..", "$")) or _HERE.match(target):
         return False
     return any(source and _may_be_history(source) for source in sources)

@@ -128,6 +128,13 @@ def judge(script: str, rules: CommandRules, reach: Reach) -> Judgement:
 
 def losses_of(script: str, seen: Sequence[Reading], reach: Reach) -> list[str]:
     """Return descriptions of what *script*, whose readings are *seen*, cannot take back."""
+    found = _losses_as_written(script, seen, reach)
+    # Of a line that goes on, the patterns of texts see only a part.
+    whole = script if found else script.replace("\\\n", "")
+    return found if whole == script else _losses_as_written(whole, readings(whole), reach)
+
+
+def _losses_as_written(script: str, seen: Sequence[Reading], reach: Reach) -> list[str]:
     # A folder of the workspace in /tmp lies in the sandbox's, too.
     is_own = reach.has_own_temporary and not any(
         each.is_relative_to("/tmp") for each in (reach.root, *reach.extra_dirs)
@@ -145,8 +152,9 @@ def losses_of(script: str, seen: Sequence[Reading], reach: Reach) -> list[str]:
         found = [*dict.fromkeys(chain.from_iterable(each_loss))] if known else found
     folders = (reach.root, *reach.extra_dirs)
     texts = (script, *chain.from_iterable(map(texts_run, (script, *scripts_handed(script)))))
-    is_elsewhere = any(any(removals_in_entered(each, folders)) for each in texts)
-    return found or ([FOREIGN_FILE] if is_elsewhere else [])
+    if not found and any(any(removals_in_entered(each, folders)) for each in texts):
+        found = [FOREIGN_FILE]
+    return found
 
 
 def _losses_in_folders(script: str, seen: Sequence[Reading], reach: Reach) -> list[str]:

@@ -45,7 +45,8 @@ Place: TypeAlias = Literal["machine", "container", "new container"]
 # The words of a command, each ended by a NUL, up to the command that it runs elsewhere.
 _WORD: Final = r"[^\0]*\0"
 _STARTED: Final = (
-    r"(?>(?:(?:sudo|doas|timeout|nice|nohup|time|command|exec|env|sshpass)\0"
+    # The parser takes `!` and `time` before a `{` for programs.
+    r"(?>(?:(?:sudo|doas|timeout|nice|nohup|time|command|exec|env|sshpass|!|\{)\0"
     rf"(?>(?:-p\0{_WORD}|-[^\0]+\0|\d[\d.]*[smhd]?\0|\w+=[^\0]*\0)*))*)(?:[^\0]*/)?"
 )
 _FLAG: Final = r"-[itdT]+\0|--(?:interactive|tty|detach|privileged|no-tty|rm|init|no-deps|quiet)\0"

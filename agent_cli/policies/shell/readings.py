@@ -59,7 +59,7 @@ _EVALUATES = frozenset(
     }
 )
 _CALLS_BACK = frozenset({"mapfile", "readarray", "hash", "compgen", "complete", "alias", "bind"})
-_RUN_BY_THEMSELVES = _EVALUATES | _CALLS_BACK
+_RUN_BY_THEMSELVES = _EVALUATES | _CALLS_BACK | {"at", "batch"}
 # Variables whose value bash runs, and those that name a file that it runs.
 _RUN_VALUES = frozenset({"PROMPT_COMMAND", "PS0", "PS1", "PS2", "PS4"})
 # And those of which programs do.
@@ -254,8 +254,6 @@ def _unwrapped(words: Reading, depth: int) -> Iterator[Reading]:
     yield from _run_by_itself(words, depth)
     if head is None:
         return
-    if runs_input(words):
-        yield UNSEEN
     started = 0 if is_shell(head) else started_at(words)
     if started is not None:
         yield from _started(with_unknown(words[started:]), depth)
@@ -264,6 +262,8 @@ def _unwrapped(words: Reading, depth: int) -> Iterator[Reading]:
 def _run_by_itself(words: Reading, depth: int) -> Iterator[Reading]:
     """Yield what the program of *words* runs that is no wrapper: by a name, a value, an option."""
     head = words[0] if words else None
+    if head is not None and runs_input(words):
+        yield UNSEEN
     if head in _EVALUATES:
         for word in filter(None, words[1:]):
             if _SUBSTITUTES.search(word):
