@@ -59,7 +59,7 @@ _LOSSES: Final[Mapping[str, Sequence[Sequence[str]]]] = MappingProxyType(
             ("mdadm keytool", ("--zero-superblock", "-delete")),
             ("userdel deluser", ("-r", "--remove", "--remove-home", "--remove-all-files")),
             ("prisma", ("migrate reset", "db push --force-reset", "db push --accept-data-loss")),
-            ("supabase gio", ("db reset", "trash --empty")),
+            ("supabase gio", ("db reset", "stop --no-backup", "trash --empty")),
             ("flyway liquibase", ("clean", "drop-all", "dropAll")),
             ("dotnet", ("nuget push", "nuget delete", "ef database drop", "ef database update 0")),
             ("pg_restore", ("--clean", "-c")),
@@ -127,7 +127,7 @@ _LOSING_WORDS: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
             ("kafka-topics kafka-consumer-groups kafka-configs kafka-acls", r"--delete|--remove"),
             (
                 "powershell pwsh",
-                r"(?i:.*\b(?:(?:clear|initialize)-disk|format-volume|clear-(?:recyclebin|eventlog)"
+                r"(?i:-e(?:c|nc\w*)?|.*\b(?:(?:clear|initialize)-disk|format-volume|clear-(?:recyclebin|eventlog)"
                 r"|remove-(?:ad|az|partition|vm)\w*|(?:stop|restart)-computer)\b.*)",
             ),
             ("robocopy", r"(?i:/(?:mir|purge))"),
@@ -174,7 +174,7 @@ _SURE_LOSS: Final = late_pattern(
     r"|decommission)(?:[_:]\w+)?"
 )
 _TRY: Final = frozenset({"--help", "-h", "--dry-run"})
-_PROGRAM: Final = late_pattern(r"[a-z][\w.+-]+")
+_PROGRAM: Final = late_pattern(r"[a-z][\w.+-]*")
 _NO_SUBCOMMAND: Final = late_pattern(r".*[/\s=,;].*|\W+|.*\.\w+", re.DOTALL)
 _DELETES: Final = (
     r"delete|destroy|terminate|purge|deprovision|wipe|rm|rb|down|remove|drop|deregister|erase|nuke"

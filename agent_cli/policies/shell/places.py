@@ -95,6 +95,7 @@ _SHELL_THERE: Final = late_pattern(
     rf"{_STARTED}(?:ssh\0{_SSH_OPTIONS}(?=(?P<here>{_THIS_HOST})?){_NAME}{_SSH_OPTIONS}|{_ADB}shell\0)"
 )
 _LEADS_AWAY: Final = late_pattern(r"docker|podman|nerdctl|kubectl|\b(?:oc|ssh|adb)\s")
+_NAMES_THIS_HOST: Final = late_pattern(r"(?i:\bhostname\b)|\buname\b|/proc/sys/kernel/")
 MAY_BE_OTHERS: Final = late_pattern(
     r"\b(?:alias|hash|enable)\s|\b(?:ssh|adb|kubectl|oc|nerdctl|(?:docker|podman)[\w-]*)\s*\("
     r"|\bfunction\s"
@@ -129,7 +130,7 @@ _DOES_NOTHING: Final = ":"
 
 def removals_elsewhere(command: "Node", whole: str) -> Sequence[tuple["Node", str]]:
     """Return words of *command* in *whole*, and texts for them without what it may delete."""
-    if not _LEADS_AWAY.search(source(command)):
+    if not _LEADS_AWAY.search(source(command)) or _NAMES_THIS_HOST.search(source(command)):
         return ()
     words = words_of(command)
     texts = [*map(text_of, words)]

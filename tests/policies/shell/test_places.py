@@ -115,6 +115,7 @@ def test_deleting_what_is_named_or_made_again_elsewhere_is_left_to_the_rules(scr
         *("ssh h 'rm <<< $(rm -rf /srv) /srv/x'", "ssh h 'rm /a <<E\n$(rm -rf /srv)\nE'"),
         *("ssh h rm -f //etc/x.conf", "ssh LOCALHOST rm /srv/x", "ssh 0 rm /srv/x"),
         *("ssh a@b@localhost rm /srv/x", "ssh ssh://localhost rm /srv/x", "ssh ::1 rm /srv/x"),
+        *("ssh $(hostname) 'rm -f /app/x'", 'ssh "$HOSTNAME" rm -f /app/x'),
         *("ssh ip6-localhost rm /srv/x", "ssh 0:0:0:0:0:0:0:1 rm /x", "ssh 2130706433 rm /x"),
         *("ssh localhost <<'E'\nrm -f /srv/x\nE", "echo 'rm -f /srv/x' | ssh u@127.0.0.1"),
         # It may have been moved there, too.
