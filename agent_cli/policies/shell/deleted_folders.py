@@ -6,7 +6,7 @@ By the text, and by the links of the workspace as they are before the script.
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import chain, dropwhile, islice, pairwise, product, takewhile
 from pathlib import PurePath
@@ -65,6 +65,7 @@ _LARGE_TREE: Final = late_pattern(
     r"/+(?:\*|(?:s?bin|boot|dev|etc|home|lib\d*|root|usr|var|Users)(?:/\*)?)?"
     r"|(?:~[\w-]*|\$(?:HOME|\{HOME\}))(?:/\*)?|\.\.(?:/\.\.)*(?:/\*)?"
 )
+_ALL_OR_HISTORY: Final = late_pattern(r"(?:\.?\*+(?:\.\*)?)?|\.git", re.IGNORECASE)
 _RECURSIVE: Final = late_pattern(r"-\w*R\w*|--recursive")
 _BEFORE_FOLDERS: Final = late_pattern(r"-(?:[HLPEXxs]+|O\d*)")
 # `find` then does more than to list, or a program takes its list.
@@ -233,8 +234,13 @@ def leads_out(commands: Sequence[tuple[str, Reading]], root: PurePath) -> bool:
     entries = chain.from_iterable(entered(*each) for each in commands)
     changes = [*filter(None, dict.fromkeys(entries))]
     changes += _before_moves((f"{word}/" for word in changes), commands, root)
-    made = [*chain.from_iterable(_links_out(*each, root) for each in commands)]
+    links = dict(chain.from_iterable(_links(*each, root) for each in commands))
+    made = [
+        link for link, leads_to in links.items() if PurePath(leads_to) not in (PurePath(), root)
+    ]
     named = {*filter(None, chain.from_iterable(deletions))}
+    if any(_takes_all_of_root(each, links.keys() - {*made}, root) for each in named):
+        return True
     inside = {each for word in named if (each := _named_in(word, root))}
     inside |= _before_moves(inside, commands, root)
     behind = chain(named, inside, (f"{word}/" for word in changes))
@@ -256,6 +262,18 @@ def leads_out(commands: Sequence[tuple[str, Reading]], root: PurePath) -> bool:
     return max(len(paths) - _LOOKS_MAX, len(folders) - _TARGETS_MAX) >= 0 or any(
         not real_path(each).is_relative_to(root) for each in folders
     )
+
+
+def _takes_all_of_root(word: str, links: Collection[str], root: PurePath) -> bool:
+    """Return whether *word* names all files of *root*, or its history, behind a link to it.
+
+    One of *links*, or one that is there.
+    """
+    folder, slash, name = within(word, root).rpartition("/")
+    place = os.path.normpath(folder)
+    if not slash or place[0] in "./~" or has_glob(folder) or not _ALL_OR_HISTORY.fullmatch(name):
+        return False
+    return place in links or real_path(f"{root}/{place}") == root
 
 
 def entered(name: str, arguments: Reading) -> Iterator[str | None]:
@@ -298,8 +316,8 @@ def _operands(name: str, arguments: Reading) -> Reading:
     return tuple(takewhile(lambda word: not (word or "").startswith(("-", "(", "!")), rest))
 
 
-def _links_out(name: str, arguments: Reading, root: PurePath) -> Iterator[str]:
-    """Yield the links that `ln` with *arguments* may make to a folder outside *root*."""
+def _links(name: str, arguments: Reading, root: PurePath) -> Iterator[tuple[str, str]]:
+    """Yield the links that `ln` with *arguments* may make to *root* or outside, and where to."""
     if name != "ln":
         return
     targets, named = sources_and_target(arguments)
@@ -309,8 +327,8 @@ def _links_out(name: str, arguments: Reading, root: PurePath) -> Iterator[str]:
         for place in (link, f"{link}/{PurePath(target).name}"):
             leads_to = os.path.normpath(f"{PurePath(within(place, root)).parent}/{target}")
             leads_to = target if target.startswith(("/", "~")) else leads_to
-            if is_vital(leads_to, root) and PurePath(leads_to) not in (PurePath(), root):
-                yield os.path.normpath(within(place, root))
+            if is_vital(leads_to, root):
+                yield os.path.normpath(within(place, root)), leads_to
 
 
 def sources_and_target(arguments: Reading) -> tuple[Reading, str | None]:
