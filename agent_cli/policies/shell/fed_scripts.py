@@ -18,6 +18,7 @@ from agent_cli.policies.shell.assignments import EXPANSIONS, Assignments, script
 from agent_cli.policies.shell.effects import is_known
 from agent_cli.policies.shell.entered_folders import OWN_NAMES, with_own_folder
 from agent_cli.policies.shell.foreign_code import (
+    ANY_FILE,
     commands_in,
     lines_obeyed,
     paths_run,
@@ -157,10 +158,7 @@ def scripts_handed(script: str, depth: int = 0) -> Sequence[str]:
 
 
 def _with_values(script: str, *, is_all: bool) -> Iterator[str]:
-    """Yield the scripts with a `$` in them that shells get as one word; with *is_all*, all texts.
-
-    Such as `sh -c "rm $x"`, and `echo "rm $x" | sh`.
-    """
+    """Yield the scripts with a `$` that shells get as one word; with *is_all*, all in quotes."""
     for node, is_handed in _strings(script) if "$" in script else ():
         is_string = node.type == "string"
         if "$" in source(node) and (is_handed or (is_all and is_string)):
@@ -304,7 +302,8 @@ def _run_by_unknown_programs(seen: Sequence[Reading]) -> Iterator[Reading]:
 
 def _texts(script: str, seen: Sequence[Reading]) -> Iterator[str]:
     for words in [each for each in seen if each and each[0] in _PRINTS]:
-        printed = [word.replace(r"\n", "\n").replace(r"\t", "\t") for word in words[1:] if word]
+        known = ("$_" if word is None else word for word in words[1:])
+        printed = [word.replace(r"\n", "\n").replace(r"\t", "\t") for word in known]
         yield from (" ".join(printed), *printed)
     yield from documents(script)
     for node in descendants(syntax_tree(script)):
@@ -345,7 +344,7 @@ def _files_run(script: str, seen: Sequence[Reading]) -> Iterator[tuple[str, bool
             continue
         path = plain_path(_QUOTE.sub("", source(opened)))
         name = path.rpartition("/")[2]
-        if name not in codes and {"$", "`"}.isdisjoint(name):
+        if name not in codes and ANY_FILE not in codes and {"$", "`"}.isdisjoint(name):
             continue
         part, is_code = source(_statement_around(node)), codes.get(name, False)
         inside = readings(part)

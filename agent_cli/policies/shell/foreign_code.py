@@ -5,7 +5,6 @@ commands, and a few names say that it looks for the home directory, deletes fold
 it runs. That is a list of words and no proof.
 """
 
-import os
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -13,12 +12,11 @@ from itertools import islice, pairwise
 from typing import Final
 
 from agent_cli.policies.shell.data_losses import has_data_loss
-from agent_cli.policies.shell.reach import Reach
+from agent_cli.policies.shell.reach import Reach, is_foreign
 from agent_cli.policies.shell.readings import Reading
 from agent_cli.policies.shell.starters import base_name, is_shell, sed_commands, set_value
-from agent_cli.policies.shell.words import literals_in
+from agent_cli.policies.shell.words import has_glob, literals_in
 from agent_cli.system.loading import late_pattern
-from agent_cli.system.paths import is_too_long
 
 # They run commands that stand in what they read, behind one of the marks in a line.
 _OBEYS_LINES: Final = frozenset(
@@ -36,12 +34,9 @@ _MARKS: Final = (
     (frozenset({"crontab"}), late_pattern(r"^\s*(?:@\w+\s|(?:[^#\s]\S*\s+){5})")),  # times
     (frozenset({"parallel"}), late_pattern("^")),
 )
-_DEVICES: Final = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
-_PROGRAMS: Final = ("/usr/", "/bin/", "/sbin/", "/lib", "/opt/")
-
 INTERPRETERS: Final = late_pattern(
     r"(?:python|pypy|perl|ruby|node|nodejs|deno|bun|php|lua|luajit|julia|Rscript|osascript"
-    r"|[gmn]?awk|sed|gsed|tsx|ts-node|elixir|emacs)[\d.]*",
+    r"|[gmn]?awk|sed|gsed|tsx|ts-node|elixir|emacs|pwsh|powershell)[\d.]*(?:\.exe)?|cmd\.exe",
     re.IGNORECASE,
 )
 _LINE_EDITORS: Final = late_pattern(r"[gmn]?awk|g?sed")
@@ -103,12 +98,31 @@ _FILE_OF_SED: Final = late_pattern(r"[rRwW]\s*([~/.]\S*)")
 _RUN_FILES: Final = frozenset({"source", "."})
 _SOURCED: Final = frozenset({("source",), (".",)})
 _SHELL_SETTING: Final = late_pattern(r"[-+]\w*[oO]")
+ANY_FILE: Final = "*"
+"""A file that a shell runs, of which the name is not known."""
+_CODE_FOLLOWS: Final = late_pattern(r"-[a-zA-Z]*c")
 _START_FILES: Final = frozenset({"--rcfile", "--init-file"})
 _KEEPS_NAMES: Final = frozenset({"cat", "tee", "mkdir", "chmod", "echo", "bash", "sh", "dash"})
 LEADS_UP: Final = late_pattern(r"\.[\"'\\]*\.|/[\"']*[$`]")
 """What may name the folder above another one, in a script."""
 _SETS_START_FILE: Final = late_pattern(r"\b(?:BASH_)?ENV\b")
-_COPIES: Final = (("mv",), ("cp",), ("ln",), ("install",))
+_COPIES: Final = (("mv",), ("cp",), ("ln",), ("install",), ("rsync",), ("dd",), ("scp",))
+_OF_DD: Final = late_pattern(r"[io]f=")
+_OF_WINDOWS: Final = late_pattern(r"(?:pwsh|powershell|cmd).*")
+_REMOVES_THERE: Final = r"\b(?:remove-item|clear-content)\b|\[[\w.]*(?:file|directory)\]::delete\("
+_CMDLET: Final = late_pattern(_REMOVES_THERE, re.IGNORECASE)
+_CMDLET_OR_ALIAS: Final = late_pattern(
+    rf"{_REMOVES_THERE}|(?:[;|{{(&\n\"']|\s(?:-c\w*|/[ck]))\s*"
+    r"(?:(?:ri|rm|rmdir|rd|del|erase)(?=[\s/])|format(?=\s+\w:))",
+    re.IGNORECASE,
+)
+_SWITCH: Final = late_pattern(
+    r"\s-(?:recurse|force|confirm|whatif|path|literalpath)(?::\$\w+)?(?=[\s;|})]|$)"
+    r"|(?<=\s)/(?![ckCK]\s)\w(?::\S*)?(?=\s|$)",
+    re.IGNORECASE,
+)
+_DRIVE: Final = late_pattern(r"(?<!\w)\w+:(?=[/\s\"']|$)")
+_NAMES_NOTHING: Final = late_pattern(r"rm -rf (?=\s*(?:[;|})&\n\"']|$))")
 _LITERALS_MAX: Final = 400
 _NAMES_MAX: Final = 4
 _ONE_LINERS: Final = late_pattern(r"(?:python|perl|ruby|node|nodejs|deno|bun|php)[\d.]*")
@@ -154,12 +168,12 @@ def paths_run(seen: Sequence[Reading]) -> Mapping[str, bool]:
     run: dict[str, bool] = {}
     for words in reversed(seen):
         if words[:1] in _COPIES:
-            named = [plain_path(word) for word in words[1:] if word]
+            named = [plain_path(_OF_DD.sub("", word)) for word in words[1:] if word]
             if known := next(filter(run.__contains__, named), ""):
                 run |= dict.fromkeys(named, run[known])
-        elif starts_code(words):
-            run |= dict.fromkeys(map(plain_path, _code_files(words)), True)
         run |= dict.fromkeys(map(plain_path, _scripts_run(words)), False)
+        if starts_code(words):
+            run |= dict.fromkeys(map(plain_path, _code_files(words)), True)
     return run
 
 
@@ -205,6 +219,11 @@ def _scripts_run(words: Sequence[str | None]) -> Iterator[str]:
         yield from (head,) if "/" in head else ()
         return
     for before, word in pairwise(words):
+        if before and _CODE_FOLLOWS.fullmatch(before):
+            return
+        if word is None or has_glob(word):
+            yield ANY_FILE
+            return
         if word and word[0] not in "-+" and not _SHELL_SETTING.fullmatch(before or ""):
             yield word
             if before not in _START_FILES:
@@ -239,6 +258,17 @@ def started_by(words: Reading) -> Iterator[str]:
         yield " ".join(filter(None, words[behind:]))
         given = (word for word in words[1:] if word and word not in codes and " " in word)
         yield from (set_value(word) or word for word in given)
+    if _OF_WINDOWS.fullmatch(base_name(words[0] or "")):
+        line = " ".join("$_" if word is None else word for word in words)
+        yield from _of_windows(line, _CMDLET_OR_ALIAS)
+
+
+def _of_windows(code: str, removes: re.Pattern[str]) -> Iterator[str]:
+    """Yield *code*, of a shell of Windows that *removes* something, as a script for bash."""
+    if removes.search(code):
+        named = removes.sub("\nrm -rf ", _SWITCH.sub(" ", code)).replace("\\", "/")
+        named = re.sub(r"[\"']", "", named)
+        yield _NAMES_NOTHING.sub('rm -rf "$_"', _DRIVE.sub("/", named))
 
 
 def commands_in(code: str) -> Iterator[str]:
@@ -247,6 +277,7 @@ def commands_in(code: str) -> Iterator[str]:
     yield from _started(code, literals)
     yield from _moves(code)
     yield from _deletions(code, literals)
+    yield from _of_windows(code, _CMDLET)
     if _QUERIES.search(code) and ":memory:" not in code:
         lost = (each for each in literals_in(code) if not _OF_ONE_ROW.search(each))
         yield from (f"sqlite3 x {shlex.quote(each)}" for each in lost if has_data_loss(each))
@@ -315,36 +346,6 @@ def sed_leaves(code: str, reach: Reach, is_reserved: Callable[[str], bool]) -> b
     return any(is_foreign(name, reach) for name in _FILE_OF_SED.findall(code)) or any(
         map(is_reserved, sed_commands(code))
     )
-
-
-def is_foreign(text: str, reach: Reach) -> bool:
-    """Return whether *text* is a path outside the workspace that exists, or could be made.
-
-    Much that begins with a slash is an address or a pattern, so its folder must exist.
-    """
-    if not text or is_too_long(text) or re.search(r"[\0\n]", text):
-        return False
-    if text.startswith("~"):
-        return text == "~" or "/" in text
-    path = path_beyond(text, reach)
-    if path is None:
-        return False
-    if not text.startswith("/") or os.path.lexists(path):
-        return True
-    above = os.path.dirname(path)  # noqa: PTH120 - many texts
-    return above != "/" and os.path.isdir(above)  # noqa: PTH112
-
-
-def path_beyond(written: str, reach: Reach) -> str | None:
-    """Return the path that *written* names if it lies outside the workspace; else None.
-
-    Programs of the machine and standard devices, which every command uses, do not count.
-    """
-    if not written.startswith("/") and ".." not in written.split("/"):
-        return None
-    path = os.path.normpath(reach.root / written)
-    is_used = path in _DEVICES or path.startswith(_PROGRAMS) or reach.holds(path)
-    return None if is_used else path
 
 
 def _literals(code: str) -> Sequence[str]:

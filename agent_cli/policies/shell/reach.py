@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from agent_cli.sandbox.path_sets import is_inside
 from agent_cli.system.loading import late_pattern
+from agent_cli.system.paths import is_too_long
 from agent_cli.system.records import dataclass
 from agent_cli.system.trees import walk
 
@@ -42,6 +43,8 @@ _UNCHANGED: Mapping[Splitting, re.Pattern[str]] = MappingProxyType(
         "none": late_pattern(r".*", re.DOTALL),
     }
 )
+_DEVICES = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
+_PROGRAMS = ("/usr/", "/bin/", "/sbin/", "/lib", "/opt/")
 
 
 class Objection(Exception):
@@ -242,3 +245,33 @@ def _could_match(pattern: str, name: str) -> bool:
     if len(known.replace("*", "")) > len(name):
         return False
     return fnmatchcase(name, f"{known}*" if bracket else known)
+
+
+def is_foreign(text: str, reach: Reach) -> bool:
+    """Return whether *text* is a path outside the workspace that exists, or could be made.
+
+    Much that begins with a slash is an address or a pattern, so its folder must exist.
+    """
+    if not text or is_too_long(text) or re.search(r"[\0\n]", text):
+        return False
+    if text.startswith("~"):
+        return text == "~" or "/" in text
+    path = path_beyond(text, reach)
+    if path is None:
+        return False
+    if not text.startswith("/") or os.path.lexists(path):
+        return True
+    above = os.path.dirname(path)  # noqa: PTH120 - many texts
+    return above != "/" and os.path.isdir(above)  # noqa: PTH112
+
+
+def path_beyond(written: str, reach: Reach) -> str | None:
+    """Return the path that *written* names if it lies outside the workspace; else None.
+
+    Programs of the machine and standard devices, which every command uses, do not count.
+    """
+    if not written.startswith("/") and ".." not in written.split("/"):
+        return None
+    path = os.path.normpath(reach.root / written)
+    is_used = path in _DEVICES or path.startswith(_PROGRAMS) or reach.holds(path)
+    return None if is_used else path

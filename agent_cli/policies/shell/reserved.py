@@ -27,8 +27,6 @@ from agent_cli.policies.shell.fed_scripts import documents, without_quotes
 from agent_cli.policies.shell.foreign_code import (
     code_leaves,
     code_of,
-    is_foreign,
-    path_beyond,
     reads_code,
     sed_leaves,
     starts_code,
@@ -36,7 +34,7 @@ from agent_cli.policies.shell.foreign_code import (
 from agent_cli.policies.shell.judgement import losses_of
 from agent_cli.policies.shell.known_words import MAY_RUN_ELSEWHERE
 from agent_cli.policies.shell.named_paths import at_home, brace_words, named_words, paths_of
-from agent_cli.policies.shell.reach import OutOfReach, Reach
+from agent_cli.policies.shell.reach import OutOfReach, Reach, is_foreign, path_beyond
 from agent_cli.policies.shell.readings import Reading, readings
 from agent_cli.policies.shell.starters import OPTION_OF_PROSE, SHELLS, base_name, reads_recipes
 from agent_cli.policies.shell.syntax import (

@@ -1071,6 +1071,7 @@ def test_many_values_of_a_variable_are_looked_at_in_a_moment(script: str) -> Non
         *(("mkdir y; mv out* y; rm -rf y/out/sub", True), ("cp -a $x y; rm -r y/sub", True)),
         *(("ln -s -t y /srv; rm -rf y/srv/x", True), ("ln -t y -s /srv; rm -rf y/srv/x", True)),
         *(("mv --target-directory=y out; rm -rf y/out/sub", True),),
+        *(("rm -rf a/up/*", True), ("rm -rf a/up/", True), ("rm -rf a/up/.git", True)),
         *(("mv b* y; rm -rf y/sub", False), ("mv -t y b; rm -rf y/b/sub", False)),
         *(("mv $x y; rm -rf y/none", False), ("mv out* y; rm -rf y", False)),
         *(("cp -R b/* c/$x; rm -rf b/", False), ("mv b/* c/$x; rm -rf b/ *.zip", False)),
@@ -1102,6 +1103,9 @@ def test_deleting_through_a_link_that_leads_outside_asks(
         *(("ln -s ~/a x; cd x; rm -rf b", True), ("ln -s /srv {root}/x; rm -rf x/a", True)),
         *(("ln -s /srv x; rm -rf x", False), ("ln -s /srv x; rm -rf xy/a", False)),
         *(("ln -s b x; rm -rf x/a", False), ("ln -s {root}/b x; rm -rf {root}/x/a", False)),
+        *(("ln -s . x && rm -rf x/", True), ("ln -s {root} x; rm -rf x/*", True)),
+        *(("ln -s .. b/x; rm -rf b/x/.git", True), ("ln -s . x; rm -rf x/*.o", False)),
+        *(("ln -s . x; rm -rf x", False), ("ln -s b x; rm -rf x/", False)),
     ],
 )
 def test_deleting_behind_a_link_that_the_script_makes_asks(
@@ -1605,6 +1609,13 @@ def test_verb_amid_a_line_that_cannot_be_parsed_asks_not(script: str, *, expecte
         ("bash -c 'echo \"cd /etc; rm x\" | sh'", True),
         ("bash -c ': | crontab -'", True),
         ("bash -c 'cat > x.md <<E\nrm -rf ~\nE\nbash x.sh'", False),
+        *(("echo rm -rf $D | sh", True), ('echo rm -rf "$D/a" > x; sh x', True)),
+        *(("D=b; echo rm -rf $D | sh", False), ("echo hello $D | sh", False)),
+        ("echo 'rm -rf ~' > a/x; cp a/*.sh .; for f in *.sh; do bash $f; done", True),
+        *(("echo 'rm -rf ~' > a; . $X", True), ("echo 'rm -rf ~' > a; bash -c 'ls *'", False)),
+        *(("echo 'rm -rf ~' > a; rsync a b; sh b", True),),
+        *(("echo 'rm -rf ~' > a; dd if=a of=b; sh b", True),),
+        ("cat > x.ps1 <<'E'\nRemove-Item -Recurse C:\\Users\nE\npwsh x.ps1", True),
         ("bash -c 'cat > x.sh <<E\nrm -rf build\nE\nbash x.sh'", False),
     ],
 )

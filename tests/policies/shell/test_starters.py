@@ -123,6 +123,13 @@ DELETED_BY_CODE = (
     "python3 -c \"import shutil as s; s.rmtree('../..', ignore_errors=True)\"",
     "printf 'import shutil\\nshutil.rmtree(\"/etc\")' | python3 -",
     'bun -e \'import {rmdirSync} from "fs"; rmdirSync("/home/me", {recursive: true})\'',
+    # Shells of Windows, which bash starts in its subsystem for Linux.
+    *("pwsh -c 'Remove-Item -Recurse -Force C:/x'", "pwsh -NoProfile -Command 'ri -r -fo ~'"),
+    *("pwsh -c 'gci -r | % { del $_ }'", "pwsh -c 'gci | Remove-Item'", "pwsh -c 'rm -r *'"),
+    *("powershell.exe Remove-Item -Recurse 'C:\\x'", "cmd.exe /c del *.*"),
+    *("powershell.exe -c '[IO.Directory]::Delete(\"C:\\x\", $true)'", "pwsh -enc AAAA"),
+    *("cmd.exe /c 'rd /s /q C:\\x'", "cmd.exe /C 'cd x & rd /s /q \\'", "cmd.exe /c format d:"),
+    "echo 'Remove-Item -Recurse C:/x' | pwsh",
 )
 
 
@@ -151,6 +158,9 @@ def test_code_that_deletes_folders_outside_asks_like_rm(script: str) -> None:
         "python3 -c 'print(\"rmtree(/)\")'",
         "python3 -c 'import os; print(os.path.expanduser(\"~\"))'",
         "python3 -c 'import tempfile, shutil; d = tempfile.mkdtemp(); shutil.rmtree(d)'",
+        *("pwsh -c 'Remove-Item ./build -Recurse -Confirm:$false'", "cmd.exe /c rd /s /q build"),
+        *("pwsh -c 'Invoke-Pester; Get-ChildItem'", "powershell.exe -c 'Get-Process'"),
+        *("pwsh -NoProfile -File build.ps1 -Clean", "cmd.exe /c 'dir /s > x.txt'"),
     ],
 )
 def test_code_that_deletes_inside_asks_no_more_than_rm(script: str) -> None:
