@@ -10,9 +10,10 @@ import pytest
 
 from agent_cli.agents.definitions import split_at_commas
 from agent_cli.app.imports import has_shape_of_key
-from agent_cli.policies.shell.foreign_code import has_pattern_of_all, literals_in
+from agent_cli.policies.shell.foreign_code import has_pattern_of_all
 from agent_cli.policies.shell.reserved import is_losing_task
 from agent_cli.policies.shell.starters import is_shell
+from agent_cli.policies.shell.words import literals_in
 from agent_cli_tools.folding.findings import grouped_findings
 
 _CHARS = 12_500
