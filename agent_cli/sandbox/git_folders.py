@@ -4,6 +4,7 @@ Only reads files; git itself is not run, because a repository can make it start 
 """
 
 import os
+import stat
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -82,11 +83,15 @@ class GitSearch:
         """Return the git folders of the repository that contains the real directory *root*."""
         for directory in (root, *root.parents):
             entry = directory / ".git"
-            if os.path.islink(entry):  # noqa: PTH114 - pathlib raises for a name that is too long
+            try:
+                mode = os.lstat(entry).st_mode
+            except OSError:
+                continue
+            if stat.S_ISLNK(mode):
                 return self._of_symlink(entry, directory)
-            if is_dir(entry):
+            if stat.S_ISDIR(mode):
                 return self.of_repository(entry)
-            if is_file(entry):
+            if stat.S_ISREG(mode):
                 return self._of_pointer(entry, directory)
         return GitFolders()
 
@@ -109,8 +114,8 @@ class GitSearch:
         beyond = [each / name for each in far for name in ("hooks", "config")]
         beyond += _more_configuration((*far, *trees[_MOUNTED_MAX:]))
         beyond += _links_out(folder, (*modules, *trees))
-        steps = (each / "rebase-merge" / REBASE_STEPS for each in (folder, *modules, *trees))
-        beyond += filter(exists, steps)
+        steps = (f"{each}/rebase-merge/{REBASE_STEPS}" for each in (folder, *modules, *trees))
+        beyond += map(Path, filter(os.path.exists, steps))
         named = self._named(folder, folder.parent) if folder.name == ".git" else ()
         return GitFolders((folder,), tuple(protected), missing, tuple(beyond), named=named)
 
@@ -182,34 +187,42 @@ class GitSearch:
 
 def _links_out(folder: Path, more: Iterable[Path]) -> Iterator[Path]:
     """Yield links in *folder*, and in its subfolders *more*, that lead git's writes elsewhere."""
-    real = real_path(folder)
     for each in (folder, *more):
-        for link in _links(each):
-            if not real_path(link).is_relative_to(real):
+        for link in _links(str(each)):
+            if not real_path(link).is_relative_to(real_path(folder)):
                 yield link
 
 
-def _links(folder: Path) -> Iterator[Path]:
+def _links(folder: str) -> Iterator[Path]:
     """Yield the links at the top of the git folder *folder*, and in its logs of local branches.
 
     The logs of other references are left out: they may be thousands, and only a `git fetch` or a
     push writes them.
     """
-    heads = folder / "logs" / "refs" / "heads"
+    heads = f"{folder}/logs/refs/heads"
     # None behind a link: what is there is not git's.
-    steps = map(str, [*heads.parents[2::-1], heads])
-    waiting = [*takewhile(lambda each: not os.path.islink(each), steps)]  # noqa: PTH114 - text
+    steps = (folder, f"{folder}/logs", f"{folder}/logs/refs", heads)
+    waiting = [*takewhile(_is_real_folder, steps)]
     for path in islice(waiting, _LOGS_MAX):  # grows
         for entry in _entries(path):
             if entry.is_symlink():
                 yield Path(entry.path)
-            elif path.startswith(str(heads)) and entry.is_dir():
+            elif path.startswith(heads) and entry.is_dir():
                 waiting.append(entry.path)
 
 
-def _entries(folder: Path | str, count: int = _LOGS_MAX) -> "Iterator[os.DirEntry[str]]":
+def _is_real_folder(path: str) -> bool:
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except OSError:
+        return False
+
+
+def _entries(folder: Path | str, count: int = _LOGS_MAX) -> "Sequence[os.DirEntry[str]]":
+    found: list[os.DirEntry[str]] = []
     with if_there(), os.scandir(folder) as entries:
-        yield from islice(entries, count)
+        found.extend(islice(entries, count))
+    return found
 
 
 def users_configuration() -> Mapping[Path, str]:
@@ -318,7 +331,7 @@ def _submodules(top: Path, searched_max: int) -> list[Path] | None:
 
 def _has_head(folder: Path) -> bool:
     # Git takes a link to a branch without commits, too.
-    return os.path.lexists(folder / "HEAD")
+    return os.path.lexists(f"{folder}/HEAD")
 
 
 def _some_folders(folder: Path, entries_max: int) -> list[Path] | None:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePath
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PIECE_BYTES = 65_536
 """Flags of `os.open` for a folder that is no link, to list it or to use it as `dir_fd`."""
 
 # Looking up names needs fewer rights than listing a directory; macOS has no such flag.
@@ -93,8 +94,12 @@ def start_of(path: PurePath, bytes_max: int, *, is_real: bool = False) -> bytes:
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "not a regular file", str(path))
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return file.read(bytes_max)
+        # No larger pieces: memory of this size would be taken for each small file.
+        pieces: list[bytes] = []
+        while bytes_max and (piece := os.read(descriptor, min(bytes_max, _PIECE_BYTES))):
+            pieces.append(piece)
+            bytes_max -= len(piece)
+        return b"".join(pieces)
     finally:
         os.close(descriptor)
 
