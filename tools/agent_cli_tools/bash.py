@@ -13,6 +13,7 @@ from agent_cli.contracts.late_models import Field, SkipJsonSchema
 from agent_cli.contracts.tooling import Approval, Parameters, Tool, ToolContext, ToolResult
 from agent_cli.contracts.wording import UNSANDBOXED
 from agent_cli.system.loading import late_pattern
+from agent_cli_tools.jobs import COMMAND_LIMIT_MAX_S
 
 if TYPE_CHECKING:
     from agent_cli.sandbox import Sandbox
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from agent_cli_tools.workspace import Workspace
 
 _SHOWN_COMMAND_CHARS = 100
-COMMAND_LIMIT_MAX_S: Final = 600
-"""The longest time that a call may give a command."""
 _WAIT_MAX_S: Final = 600
 _GIT: Final = late_pattern(r"\bgit\b")
 

@@ -11,9 +11,9 @@ from agent_cli.contracts.wording import counted, first_named
 from agent_cli.system.records import dataclass
 from agent_cli.system.sanitize import reveal
 from agent_cli.undo.logs import CommandLog, Loss, short_log, unkept
-from agent_cli_tools.bash import COMMAND_LIMIT_MAX_S
 from agent_cli_tools.command_line import OUTPUT_BYTES_MAX, Member
 from agent_cli_tools.job import Job
+from agent_cli_tools.jobs import COMMAND_LIMIT_MAX_S
 from agent_cli_tools.output import OutputBuffer
 from agent_cli_tools.seen import SeenFiles
 from agent_cli_tools.snapshots.commands import changed_files

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from agent_cli_tools.job import Job, JobNews, JobWork, StoppedBy
     from agent_cli_tools.output import LinePattern, OutputBuffer
 
+COMMAND_LIMIT_MAX_S: Final = 600
+"""The longest time that a call may give a command; what takes longer is a job."""
 LOOK_EVERY_S: Final = 0.25
 _ENDED_MAX: Final = 50
 
