@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from agent_cli.app.app import App
     from agent_cli.cli.sessions import CallDecision
     from agent_cli.core.conversation import Conversation
-    from agent_cli.headless.options import OutputFormat
+    from agent_cli.headless.report import OutputFormat
 
 
 def open_repl(arguments: Arguments) -> int:

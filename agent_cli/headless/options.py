@@ -5,7 +5,7 @@ import select
 import sys
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.events import Event, ToolCallsAnnounced, TurnStart, UsageChanged, innermost
@@ -14,8 +14,6 @@ from agent_cli.system.records import dataclass, field
 if TYPE_CHECKING:
     from agent_cli.headless.output_dir import OutputDir
     from agent_cli.headless.structured import AnswerCheck, OutputSchema
-
-OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
 
 
 @dataclass(frozen=True, slots=True)

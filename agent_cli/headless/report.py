@@ -14,7 +14,7 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from agent_cli.contracts.errors import AgentCliError, Trouble, trouble_of
 from agent_cli.contracts.events import (
@@ -28,12 +28,13 @@ from agent_cli.contracts.events import (
 from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.contracts.wording import in_usd
 from agent_cli.core.declining import DeniedCalls
-from agent_cli.headless.options import OutputFormat
 from agent_cli.system.event_loop import in_background
 from agent_cli.system.records import dataclass, field
 from agent_cli.system.shapes import is_mapping, is_sequence
 from agent_cli.system.stop_signals import exit_code_of
 from agent_cli.terminal.writer import Writer
+
+OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
 
 EXIT_CODES: Final = {
     **dict.fromkeys(("error", "refusal", "invalid_output"), 1),

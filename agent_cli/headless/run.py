@@ -34,14 +34,13 @@ from agent_cli.core.declining import NOBODY_ALLOWS, REFUSALS_MAX
 from agent_cli.core.run import RunResult
 from agent_cli.headless.options import (
     LimitWatch,
-    OutputFormat,
     PromptText,
     RunOptions,
     preparing,
     read_prompt,
 )
 from agent_cli.headless.ports import Application
-from agent_cli.headless.report import EXIT_CODES, RunOutput, RunReport
+from agent_cli.headless.report import EXIT_CODES, OutputFormat, RunOutput, RunReport
 from agent_cli.system import stop_signals
 from agent_cli.system.event_loop import in_background
 from agent_cli.system.logger import logger
