@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 ENVIRONMENT_PREFIX = "AGENT_CLI_"
 PROJECT_CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_ADMIN_API_KEY")
 """Keys that a trusted project's `.env` may set: they only decide who pays."""
+NOT_A_VARIABLE = "this line is not NAME=value; ignored"
+"""The end of a notice about a line of a `.env`."""
 # Claude Code's settings files: the first in the home directory, both in a project.
 # TOML is the main format of this program, so it wins if both exist.
 SETTINGS_FILES = ("appsettings.json", "appsettings.toml")

@@ -10,8 +10,7 @@ from typing import NamedTuple
 # The parser alone: the package's own reader prints invalid lines to the terminal.
 from dotenv.parser import parse_stream
 
-from agent_cli.settings import PROJECT_CREDENTIALS, read_file
-from agent_cli.settings.environment import NOT_A_VARIABLE
+from agent_cli.settings import NOT_A_VARIABLE, PROJECT_CREDENTIALS, read_file
 from agent_cli.system import paths
 
 # These decide where requests and keys go, or which program runs.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agent_cli.contracts.errors import KEYS_URL, NoCredentials, SettingsError
 from agent_cli.contracts.options import PlatformName
-from agent_cli.settings import ENVIRONMENT_PREFIX, PROJECT_CREDENTIALS, read_file
+from agent_cli.settings import ENVIRONMENT_PREFIX, NOT_A_VARIABLE, PROJECT_CREDENTIALS, read_file
 from agent_cli.settings.schema import Settings
 from agent_cli.system import paths
 from agent_cli.system.loading import late_pattern
@@ -17,8 +17,6 @@ from agent_cli.system.loading import late_pattern
 _CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE")
 # Of a variable's name that was meant to be that of the key: one or two letters differ.
 _LIKENESS_MIN = 0.86
-NOT_A_VARIABLE = "this line is not NAME=value; ignored"
-"""The end of a notice about a line of a `.env`."""
 # The SDK reads these, and those that go with them, from the process alone.
 _EXPORTED = ("ANTHROPIC_FEDERATION_RULE_ID", "ANTHROPIC_CONFIG_DIR")
 
