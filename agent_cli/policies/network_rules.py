@@ -12,14 +12,12 @@ Rules that deny or ask hold for every port.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.permissions import NETWORK, Rule, RuleKind
 from agent_cli.contracts.tooling import WEB_FETCH_TOOL, Hosted
-from agent_cli.policies.permission_rules import RuleSet, touches_subject
-from agent_cli.system.addresses import HTTP_PORT, HTTPS_PORT, BadHostError, parse_authority
+from agent_cli.policies.permission_rules import HOST_GROUP, RuleSet, touches_subject
+from agent_cli.system.addresses import HTTP_PORT, HTTPS_PORT
 from agent_cli.system.records import dataclass
 
-GROUP: Final = "registries"
 _HOLDING_BACK: Final[tuple[RuleKind, ...]] = ("deny", "ask")
 _KINDS: Final = (*_HOLDING_BACK, "allow")
 
@@ -50,19 +48,6 @@ REGISTRIES: Final[Mapping[str, tuple[str, ...]]] = {
 """The hosts of the group, by the service that they belong to."""
 
 
-def check_pattern(text: str) -> None:
-    """Raise SettingsError for a *text* between the brackets that names no host."""
-    if text == GROUP:
-        return
-    try:
-        parse_authority(text.removeprefix("*."), default=HTTPS_PORT)
-    except BadHostError as error:
-        raise SettingsError(
-            f"network({text}) names no host: write network(example.com), network(*.example.com),"
-            f" network(example.com:8443) or network({GROUP})"
-        ) from error
-
-
 def rule_about_host(rules: RuleSet, host: str, port: int) -> tuple[RuleKind, Rule] | None:
     """Return the strongest rule about *host* at *port*, with its kind; None without one."""
     for kind in _KINDS:
@@ -79,7 +64,7 @@ def covers_host(rule: Rule, kind: RuleKind, host: str, port: int) -> bool:
     is_usual = kind != "allow" or port in (HTTP_PORT, HTTPS_PORT)
     if rule.text is None:
         return is_usual
-    if rule.text == GROUP:
+    if rule.text == HOST_GROUP:
         return is_usual and service_of(host) is not None
     name, colon, written = rule.text.lower().partition(":")
     fits = host.endswith(name[1:]) if name.startswith("*.") else host == name
@@ -192,7 +177,7 @@ def _listed(rules: RuleSet, tool: str, kind: RuleKind) -> Iterator[tuple[Rule, s
 
 def _hosts(rule: Rule) -> Iterator[str]:
     text = rule.text
-    if text == GROUP:
+    if text == HOST_GROUP:
         for hosts in REGISTRIES.values():
             yield from hosts
     elif text is None:

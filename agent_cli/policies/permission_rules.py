@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from agent_cli.policies.shell import CommandRule, CommandRules, Reach
 
 KINDS: tuple[RuleKind, ...] = get_args(RuleKind)
+HOST_GROUP: Final = "registries"
+"""In a rule about hosts: all of `network_rules.REGISTRIES`."""
 
 _PATTERN = late_pattern(r"[*?\[]")
 _SEARCHES: Final = frozenset({"grep", "glob"})
@@ -347,12 +349,21 @@ def _command_rule(rule: Rule) -> "CommandRule":
 
 
 def _check_host(text: str, origin: str) -> None:
-    from agent_cli.policies.network_rules import check_pattern  # few have such rules
+    if text == HOST_GROUP:
+        return
+    from agent_cli.system.addresses import (  # few have such rules
+        HTTPS_PORT,
+        BadHostError,
+        parse_authority,
+    )
 
     try:
-        check_pattern(text)
-    except SettingsError as error:
-        raise SettingsError(f"{origin or 'permissions'}: {error}") from error
+        parse_authority(text.removeprefix("*."), default=HTTPS_PORT)
+    except BadHostError as error:
+        raise SettingsError(
+            f"{origin or 'permissions'}: network({text}) names no host: write network(example.com),"
+            f" network(*.example.com), network(example.com:8443) or network({HOST_GROUP})"
+        ) from error
 
 
 def _no_rule(written: str, origin: str) -> SettingsError:

@@ -13,7 +13,8 @@ from agent_cli.contracts.wording import one_line
 from agent_cli.host_proxy.door import Door, Doors, shown
 from agent_cli.host_proxy.proxy import Contact
 from agent_cli.plugins.ask_user import Option, Question
-from agent_cli.policies.network_rules import GROUP, REGISTRIES, rules_for, service_of
+from agent_cli.policies.network_rules import REGISTRIES, rules_for, service_of
+from agent_cli.policies.permission_rules import HOST_GROUP
 from agent_cli.policies.permissions import Permissions
 from agent_cli.system.addresses import HTTP_PORT, HTTPS_PORT, SSH_PORT
 from agent_cli.system.temporary_files import OwnFolder
@@ -149,7 +150,7 @@ class CommandHosts:
         answer = await person.choose(question, "The command", lasting=lasting)
         refusal = ""
         if answer == _GROUP:
-            refusal = self._allow((f"network({GROUP})",), "project")
+            refusal = self._allow((f"network({HOST_GROUP})",), "project")
         elif answer in _SCOPES:
             refusal = self._allow(rules_for(hosts, port), _SCOPES[answer])
         elif answer != _ONCE:
