@@ -294,10 +294,7 @@ class Launcher:
         self._end: weakref.finalize[..., Launcher] | None = None
 
     def start(self) -> None:
-        """Start the process unless it runs or was closed; the first order reports a failure.
-
-        May be called in any thread.
-        """
+        """Start the process, in any thread, unless it runs or was closed; an order reports why."""
         with self._lock, contextlib.suppress(OSError):
             if not self._was_closed:
                 self._started()
@@ -356,9 +353,11 @@ class Launcher:
 
     def _started(self) -> socket.socket:
         if self._control is None:
-            ours, theirs = socket.socketpair()
-            with theirs:
+            with contextlib.ExitStack() as failed:
+                ours, theirs = map(failed.enter_context, socket.socketpair())
                 process = _process(theirs)
+                failed.pop_all()
+            theirs.close()
             self._control = ours
             self._end = weakref.finalize(self, _end, ours, process)
         return self._control

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.system import launching
 from agent_cli.system.launching import REST_BYTES_MAX, KeeperLink, Launcher, Order, Watched
 from tests.waiting import is_alive, open_descriptors, parent_of, wait_until
 
@@ -449,3 +450,21 @@ def test_commands_start_with_few_open_files(tmp_path: Path) -> None:
     )
 
     assert (ran.stdout, ran.stderr) == ("read\nread\n", "")
+
+
+def test_launcher_that_cannot_start_leaves_no_descriptor_open(
+    launcher: Launcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where only its socket finds free ones, and its process none; whoever keeps the error."""
+
+    def fail(_control: socket.socket) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(launching, "_process", fail)
+    before = open_descriptors()
+
+    with pytest.raises(OSError, match="Too many open files") as raised:
+        launcher.launch(bash("true", tmp_path))
+
+    assert raised.value.errno == errno.EMFILE
+    assert open_descriptors() == before
