@@ -105,17 +105,6 @@ class Appeared:
         return bool(files) and known.issuperset(files)
 
 
-def looked_for(
-    search: Callable[[], Acting], before: Acting, writable: Sequence[Path], missing: Sequence[Path]
-) -> tuple[Sequence[Appeared], Sequence[str]]:
-    """Return what appeared after *search*, and sentences about what was not searched."""
-    try:
-        after = search()
-        return appeared(before, after, writable, missing), [*unsearched(before, after)]
-    except OSError as error:
-        return (), [f"what the command added could not be looked for ({error.strerror})"]
-
-
 def appeared(
     before: Acting, after: Acting, writable: Sequence[Path], missing: Sequence[Path] = ()
 ) -> list[Appeared]:
@@ -307,6 +296,7 @@ class Undecided:
         self._warn = warn
         self._open: list[Open] = []
         self._written: set[Path] = set()
+        self._not_looked_for: Acting | None = None
         self._lock = threading.Lock()
 
     @property
@@ -317,6 +307,28 @@ class Undecided:
     def expect(self, path: Path) -> None:
         """Note that a tool of this program wrote the real *path*, which was approved."""
         self._written.add(path)
+
+    def look_for(
+        self,
+        search: Callable[[Acting], Acting],
+        before: Acting,
+        writable: Sequence[Path],
+        missing: Sequence[Path],
+    ) -> Sequence[str]:
+        """Hold what appeared since *before*; return sentences about what was not searched.
+
+        If the search fails, the next one looks for what appeared since then, too.
+        """
+        before = self._not_looked_for or before
+        try:
+            after = search(before)
+            new = appeared(before, after, writable, missing)
+        except OSError as error:
+            self._not_looked_for = before
+            return [f"what the command added could not be looked for ({error.strerror})"]
+        self._not_looked_for = None
+        self.add(new)
+        return [*unsearched(before, after)]
 
     def add(self, found: Iterable[Open]) -> None:
         """Hold *found*, without the files that tools of this program wrote."""

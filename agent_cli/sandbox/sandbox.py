@@ -357,7 +357,7 @@ class Sandbox:
             return self._places
 
     def _confine(self, backend: "Backend", cwd: Path) -> "Confinement":
-        from agent_cli.sandbox.aftermath import Appeared, looked_for, same_but_harmless
+        from agent_cli.sandbox.aftermath import Appeared, same_but_harmless
         from agent_cli.sandbox.guarded_files import PROTECTED_NAMES
         from agent_cli.sandbox.tripwire import Tripwire
 
@@ -371,9 +371,9 @@ class Sandbox:
             is_harmless=same_but_harmless,
         )
 
-        def search() -> "Acting":
+        def search(since: "Acting") -> "Acting":
             self._policy.follow()
-            return self._policy.acting(before)
+            return self._policy.acting(since)
 
         def release() -> Sequence[str]:
             # Parallel commands end in threads; each file is found once.
@@ -385,9 +385,8 @@ class Sandbox:
                     sentences = tripwire.restore(self._state_dir / _MOVED)
                     for sentence in sentences:  # another program's change is undone with it
                         self._warn(f"sandbox: {sentence}")
-                new, unsearched = looked_for(search, before, rules.writable, rules.missing)
-                self._undecided.add([*new, *map(Appeared.at, tripwire.added())])
-                sentences += unsearched
+                sentences += self._undecided.look_for(search, before, rules.writable, rules.missing)
+                self._undecided.add(map(Appeared.at, tripwire.added()))
             for sentence in sentences:
                 # No result shows this if the command ran on after its call.
                 _log.warning("protected file changed", sentence=sentence)

@@ -138,13 +138,19 @@ def test_settings_of_git_are_protected_once_they_can_be_read_again(
 
 
 def test_command_ends_although_what_it_added_cannot_be_looked_for() -> None:
-    """It is said, so that nothing that acts is used unseen."""
+    """It is said, so that nothing that acts is used unseen; the end of the next one finds it."""
     with world("bwrap") as place:
         confinement = asyncio.run(place.sandbox.confine(place.root))
         assert confinement
-        (place.root / "new").mkdir()
+        git(place.root, "init", "--quiet", "new")
+        (hook := place.root / "new/.git/hooks/pre-commit").write_text("#!/bin/sh\n")
         import_module("structlog")  # as the program has by then
         with few_descriptors():
             [sentence] = confinement.release()
+        following = asyncio.run(place.sandbox.confine(place.root))
+        assert following
+        following.release()
+        left = asyncio.run(place.sandbox.settle())
 
     assert "could not be looked for (Too many open files)" in sentence
+    assert any(str(hook.parent) in each for each in left)
