@@ -53,13 +53,14 @@ _DATABASE_TASK: Final = late_pattern(
     r"(?:[\w-]+:)*(?:db|database|migrat(?:e|ions?)|ecto|ash|schema|doctrine|pg)[:.](?:\w+[:.])*"
     r"(?:drop|reset|purge|fresh|refresh|wipe|truncate(?:_all)?|nuke|rollback|revert|undo|down|redo"
     r"|setup|replant|(?:schema|structure|fixtures):load)(?!(?::\w+)*:test)(?::[\w:]+)?"
-    r"|queue:(?:clear|flush)|sql[:-]drop"
+    r"|queue:(?:clear|flush)|sql[:-]drop|(?:\w+:)?backup:restore"
 )
 DELETES_DATA: Final = "deletes from a database, which cannot be undone"
 _CLIENTS: Final = frozenset({"curl", "wget", "gh", "glab", "http", "https", "xh"})
-# Of Elasticsearch, Prometheus, Qdrant and Solr, by another method than DELETE.
+# Of Elasticsearch, Prometheus, Qdrant, Meilisearch, Jenkins and Solr, without DELETE.
 _PATH_DELETES: Final = late_pattern(
-    r"[^\s]*/(?:_delete_by_query|delete_series|points/delete)(?:[?/].*)?|\S*deleteInstanceDir=true.*"
+    r"[^\s]*/(?:_delete_by_query|delete_series|points/delete|documents/delete(?:-batch)?|doDelete)"
+    r"(?:[?/].*)?|\S*deleteInstanceDir=true.*"
     r"|<delete>.*",
     re.DOTALL,
 )

@@ -24,7 +24,7 @@ _CONTAINER_LOSSES: Final = (
 )
 _SCALED_TO_NONE: Final = ("scale --replicas=0", "scale --replicas 0")
 _SQLX: Final = ("sqlx database drop", "sqlx database reset")
-_TASKS_OF_BUILDS: Final = ("flywayClean", "flyway:clean", "liquibaseDropAll", "liquibase:dropAll")
+_OF_BUILDS: Final = ("flywayClean", "flyway:clean", "liquibaseDropAll", "liquibase:dropAll")
 # Arguments that, in this order behind the program, make it irreversible.
 _LOSSES: Final[Mapping[str, Sequence[Sequence[str]]]] = MappingProxyType(
     {
@@ -46,7 +46,7 @@ _LOSSES: Final[Mapping[str, Sequence[Sequence[str]]]] = MappingProxyType(
             ("twine anaconda luarocks", ("upload", "remove")),
             ("cabal mix", ("upload --publish", "hex.publish")),
             ("pod", ("trunk push", "trunk delete", "trunk deprecate")),
-            ("mvn mvnw gradle gradlew", ("deploy", "publish", *_TASKS_OF_BUILDS)),
+            ("mvn mvnw gradle gradlew", ("deploy", "publish", "release:perform", *_OF_BUILDS)),
             ("semantic-release goreleaser", ("",)),
             ("crontab", ("-r", "-ir", "-ri", "/dev/null")),
             ("killall5 dropdb dropuser lvremove vgremove pvremove", ("",)),
@@ -73,13 +73,12 @@ _LOSSES: Final[Mapping[str, Sequence[Sequence[str]]]] = MappingProxyType(
             ("gsutil", ("rsync -d", "rsync -rd", "rsync -dr")),
             ("heroku hcloud linode-cli", ("pg:backups:restore", "pg:copy", "rebuild")),
             ("s3cmd mc", ("sync --delete-removed", "mirror --remove")),
-            ("azcopy", ("sync --delete-destination=true",)),
+            ("azcopy", ("sync --delete-destination=true", "sync --delete-destination true")),
             ("vboxmanage", ("--delete", "--delete-all")),
             ("rclone", ("sync", "cleanup")),
             ("argocd flux", ("app delete", "uninstall")),
             ("kafka-consumer-groups", ("--reset-offsets --execute",)),
-            ("vagrant", ("snapshot restore",)),
-            ("tiup", ("cluster clean",)),
+            ("vagrant tiup", ("snapshot restore", "cluster clean")),
             ("wal-g wal-e pgbackrest barman pg_probackup", ("backup-fetch", "restore", "recover")),
             ("xtrabackup mariabackup mariadb-backup", ("--copy-back", "--move-back")),
             ("rethinkdb", ("restore --force",)),
@@ -171,7 +170,7 @@ _LOCAL: Final = frozenset(
 # The verbs of programs that are in no table: those that leave no doubt.
 _SURE_LOSS: Final = late_pattern(
     r"(?:\w+:)?(?:delete|destroy|purge|drop|wipe|nuke|obliterate|erase|terminate|expunge"
-    r"|decommission)(?:[_:]\w+)?"
+    r"|decommission|unregister)(?:[_:]\w+)?"
 )
 _TRY: Final = frozenset({"--help", "-h", "--dry-run"})
 _PROGRAM: Final = late_pattern(r"[a-z][\w.+-]*")
@@ -278,10 +277,11 @@ def lost_by_unknown_program(name: str, arguments: Reading) -> str:
     if not is_program or name in _LOCAL or is_known(name) or not _TRY.isdisjoint(arguments):
         return ""
     words = (word for word in _verbs([word or "?" for word in arguments]) if word[:1] != "-")
-    for word in islice(words, 2):
+    for word in islice(words, 3):
         if _SURE_LOSS.fullmatch(word):
             return f"{name} {word}, which cannot be undone"
-        if word in _READS or _NO_SUBCOMMAND.fullmatch(word) or (word != "node" and is_known(word)):
+        is_noun = word in ("node", "service")
+        if word in _READS or _NO_SUBCOMMAND.fullmatch(word) or (not is_noun and is_known(word)):
             return ""
     return ""
 

@@ -336,6 +336,10 @@ def asks(script: str) -> bool:
         ),
         *("for i in $(docker images -q); do docker rmi $i; done", "podman rmi --all --force"),
         "gh release create v1 --draft --draft=false",
+        *("fastly logging s3 delete --name x", "pd service delete P123", "./mvnw release:perform"),
+        *("gitlab-runner unregister --all-runners", "gitlab-rake gitlab:backup:restore"),
+        *("curl -X POST https://h/job/x/doDelete", "azcopy sync a b --delete-destination true"),
+        *("http POST :7700/indexes/x/documents/delete-batch", "supabase stop --no-backup"),
     ],
 )
 def test_what_is_lost_elsewhere_asks_despite_any_allow_rule(script: str) -> None:
@@ -523,7 +527,7 @@ def test_what_is_lost_elsewhere_asks_despite_any_allow_rule(script: str) -> None
         ),
         *("lftp -c 'open h; mirror a b'", "smbclient //h/s -c 'ls; get model'", "tiup list"),
         "vault kv get secret/x",
-        "diskutil list",
+        *("diskutil list", "mytool service list", "mytool find x delete", "vercel env ls"),
         *("python3 -c \"print('DELETE FROM a')\"", "python3 -c \"db.execute('SELECT 1')\""),
         "cat > x.py <<'E'\ndb.execute('DELETE FROM a WHERE id = ?', [id])\nE\npython x.py &",
         "cat > x.js <<'E'\ndb.query(`DELETE FROM a WHERE id = ${id}`)\nE\nnode x.js",
