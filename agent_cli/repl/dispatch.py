@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from agent_cli.attachments.attachments import Attachments
 from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import Aborted
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import text_block
@@ -65,19 +66,22 @@ class LineDispatcher:
 
         Raises:
             AgentCliError: The line failed.
-            Aborted: *cancel* was set.
+            Aborted: *cancel* was set, or a question that the line asked was closed.
         """
         is_prompt = self.is_prompt(line)
         if not is_prompt and line.startswith("!"):
             await self._own_commands.run(line, cancel)
             return ()
         prompts: list[OutgoingPrompt] = []
-        async with cancel.scope():
-            if not is_prompt:
-                await run_command(line, self.context(prompts.append))
-            elif line:
-                prompts.append(OutgoingPrompt(line))
-            sent = [(await self._message(prompt), prompt.model) for prompt in prompts]
+        try:
+            async with cancel.scope():
+                if not is_prompt:
+                    await run_command(line, self.context(prompts.append))
+                elif line:
+                    prompts.append(OutgoingPrompt(line))
+                sent = [(await self._message(prompt), prompt.model) for prompt in prompts]
+        except (KeyboardInterrupt, EOFError) as closed:
+            raise Aborted("its question was closed") from closed
         return [(self._own_commands.offered_with(message), model) for message, model in sent]
 
     async def _message(self, prompt: OutgoingPrompt) -> UserMessage:

@@ -166,7 +166,7 @@ def test_rewind_restores_files_and_conversation_in_one_step() -> None:
 
 
 def test_undo_asks_whether_to_take_back_the_files_that_did_not_change_since() -> None:
-    """The user's own file stays, after a no all do; the rest goes back once it is as it was."""
+    """The user's own file stays, after a no or Esc all do; the rest goes back as it was then."""
     Path("a.txt").write_text("one\n")
     edit = tool_use("edit", {"path": "a.txt", "edits": [{"old": "one", "new": "two"}]})
     make = tool_use("bash", {"command": "echo new > new.txt; echo old > old.txt"})
@@ -183,6 +183,11 @@ def test_undo_asks_whether_to_take_back_the_files_that_did_not_change_since() ->
         terminal.until("a.txt changed since and stays as it is; take back the rest,")
         terminal.send("n\r")
         terminal.until("nothing was undone")
+        terminal.until_prompt()
+        terminal.send("/undo\r")
+        terminal.until(lambda: terminal.text.count("take back the rest") == 2)
+        terminal.send("\x1b")
+        terminal.until("interrupted")
         terminal.until_prompt()
         before = sorted(path.name for path in Path().glob("*.txt"))
         terminal.send("/undo\r")

@@ -743,6 +743,28 @@ async def test_question_that_fails_is_not_repeated_for_ever(tmp_path: Path) -> N
         assert " ".join(it.rows).count("disk is on fire") <= 2  # of the run, and of one more try
 
 
+@each_row("key", [CTRL_C, ESCAPE])
+async def test_question_about_a_file_outside_that_is_closed_returns_the_prompt(
+    tmp_path: Path, key: str
+) -> None:
+    """The key ended the program, and the prompt and all jobs with it."""
+    (Path.home() / "notes.txt").write_text("mine")
+
+    class Confined(Application):
+        def why_outside(self, path: Path) -> str:
+            return f"{path} is outside"
+
+    async with session(tmp_path, app=Confined()) as it:
+        it.type("see @~/notes.txt\r")
+        await accepts_answers(it)
+        it.type(key)
+        await shown(it, "interrupted")
+        await it.until(lambda: "you> see @~/notes.txt" in it.rows[-3:])
+
+        assert it.screen.app.is_running
+    assert sent() == []
+
+
 async def test_line_that_cannot_be_looked_up_is_reported_and_stays_in_the_input(
     tmp_path: Path,
 ) -> None:
