@@ -15,7 +15,7 @@ from pathlib import Path
 
 from agent_cli.sandbox import bwrap, landlock
 from agent_cli.sandbox.bwrap import Bubblewrap
-from agent_cli.sandbox.confinement import Candidate, Confinement, Places
+from agent_cli.sandbox.confinement import Candidate, Confinement, SandboxFiles
 from agent_cli.sandbox.path_sets import holds, outermost, unique
 from agent_cli.sandbox.policy import Rules
 from agent_cli.sandbox.report import State
@@ -37,7 +37,8 @@ class Backend:
     """One sandbox backend.
 
     Attributes:
-        confine: Takes the rules, the places and the working directory; returns the confinement.
+        confine: Takes the rules, the sandbox's own files and the working directory; returns the
+            confinement.
         outline: Returns that of a command that is started before its rules are known; None: it
             cannot be.
         program: The program it needs, if any.
@@ -46,10 +47,10 @@ class Backend:
     """
 
     state: State
-    confine: Callable[[Rules, Places, Path], Confinement]
+    confine: Callable[[Rules, SandboxFiles, Path], Confinement]
     program: Path | None = None
     guards_protected: bool = True
-    outline: Callable[[Places], Confinement] | None = None
+    outline: Callable[[SandboxFiles], Confinement] | None = None
 
 
 def backends(workspace: Sequence[Path], state_dir: Path) -> Iterator[Backend | Candidate]:
@@ -60,7 +61,7 @@ def backends(workspace: Sequence[Path], state_dir: Path) -> Iterator[Backend | C
     if SANDBOX_EXEC.exists():
         yield Backend(
             "sandbox-exec",
-            lambda rules, places, _cwd: seatbelt_confinement(rules, places),
+            lambda rules, own_files, _cwd: seatbelt_confinement(rules, own_files),
             SANDBOX_EXEC,
         )
     for found in bwrap.installed(workspace, state_dir):
@@ -73,7 +74,7 @@ def backends(workspace: Sequence[Path], state_dir: Path) -> Iterator[Backend | C
     if landlock_is_usable():
         yield Backend(
             "landlock",
-            lambda rules, places, _cwd: landlock_confinement(rules, places),
+            lambda rules, own_files, _cwd: landlock_confinement(rules, own_files),
             guards_protected=False,
         )
 
@@ -83,14 +84,15 @@ def landlock_is_usable() -> bool:
     return landlock.abi() >= landlock.ABI_MIN and filter_program() is not None
 
 
-def landlock_confinement(rules: Rules, places: Places) -> Confinement:
+def landlock_confinement(rules: Rules, own_files: SandboxFiles) -> Confinement:
     """Return the parameters for starting a command under *rules*, which its process applies."""
     families = (socket.AF_INET, socket.AF_INET6, _NETLINK) if rules.network else ()
-    temporary, is_read_only = places.scratch or places.temporary, places.scratch is not None
+    temporary = own_files.scratch or own_files.temporary
+    is_read_only = own_files.scratch is not None
     devices = _WITHOUT_MEMORY if is_read_only else _WRITABLE_DEVICES
     readable = _readable(Path("/"), frozenset(rules.hidden))
     if is_read_only:
-        readable = _readable_without_others(rules, places)
+        readable = _readable_without_others(rules, own_files)
     # A right to the whole of /dev/shm would be one to all that is above a workspace there.
     kept = (*rules.hidden, *rules.visible, *rules.writable)
     shared = (path for name in devices if not holds(path := Path("/dev", name), kept))
@@ -107,14 +109,14 @@ def landlock_confinement(rules: Rules, places: Places) -> Confinement:
     )
 
 
-def _readable_without_others(rules: Rules, places: Places) -> Iterator[Path]:
+def _readable_without_others(rules: Rules, own_files: SandboxFiles) -> Iterator[Path]:
     """Yield the paths that a command may read without a person's approval.
 
     Not devices: to read the user's terminal takes the typed keys, and is enough to change its
     settings. Nor the temporary files of other programs.
     """
     yield from _readable(Path("/"), frozenset(outermost(unique((*rules.hidden, *_OF_OTHERS)))))
-    for folder in (*rules.visible, places.temporary):
+    for folder in (*rules.visible, own_files.temporary):
         if any(map(folder.is_relative_to, _OF_OTHERS)):
             yield from _readable(folder, frozenset(rules.hidden))
 
@@ -135,15 +137,15 @@ def _readable(directory: Path, hidden: frozenset[Path]) -> Iterator[Path]:
         waiting += (each for each in entries if not (each in hidden or each.is_symlink()))
 
 
-def seatbelt_confinement(rules: Rules, places: Places) -> Confinement:
+def seatbelt_confinement(rules: Rules, own_files: SandboxFiles) -> Confinement:
     """Return the parameters for starting a command under *rules*, in macOS's sandbox-exec."""
     return Confinement(
-        prefix=(str(SANDBOX_EXEC), "-p", "\n".join(seatbelt_profile(rules, places))),
-        environment={"TMPDIR": str(places.temporary)},
+        prefix=(str(SANDBOX_EXEC), "-p", "\n".join(seatbelt_profile(rules, own_files))),
+        environment={"TMPDIR": str(own_files.temporary)},
     )
 
 
-def seatbelt_profile(rules: Rules, places: Places) -> Iterator[str]:
+def seatbelt_profile(rules: Rules, own_files: SandboxFiles) -> Iterator[str]:
     """Yield the lines of the profile; the last line about a path wins."""
     yield "(version 1)"
     yield "(deny default)"
@@ -151,7 +153,7 @@ def seatbelt_profile(rules: Rules, places: Places) -> Iterator[str]:
     yield "(allow file-ioctl pseudo-tty)"
     for name in _DEVICES:
         yield f"(allow file-write* (literal {json.dumps(name)}))"
-    for path in (*rules.writable, places.temporary):
+    for path in (*rules.writable, own_files.temporary):
         yield f"(allow file-write* (subpath {_quoted(path)}))"
     for path in (*rules.read_only, *rules.missing):
         yield f"(deny file-write* (subpath {_quoted(path)}))"

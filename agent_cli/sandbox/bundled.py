@@ -62,8 +62,8 @@ def _site_packages() -> Path | None:
         found = importlib.util.find_spec(_PACKAGE)
     except (ImportError, ValueError):
         return None
-    places = list(found.submodule_search_locations or ()) if found else []
-    return Path(places[0]).parent if places else None
+    locations = list(found.submodule_search_locations or ()) if found else []
+    return Path(locations[0]).parent if locations else None
 
 
 def _refusal(folder: Path) -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.sandbox.bundled import bundled
-from agent_cli.sandbox.confinement import SHELL, Candidate, Confinement, Places
+from agent_cli.sandbox.confinement import SHELL, Candidate, Confinement, SandboxFiles
 from agent_cli.sandbox.path_sets import is_inside
 from agent_cli.sandbox.policy import Rules
 from agent_cli.sandbox.report import raise_shortage
@@ -120,7 +120,9 @@ def _paths() -> Iterator[Path]:
         yield Path(folder, "bwrap")
 
 
-def confinement(bubblewrap: Bubblewrap, rules: Rules, places: Places, cwd: Path) -> Confinement:
+def confinement(
+    bubblewrap: Bubblewrap, rules: Rules, own_files: SandboxFiles, cwd: Path
+) -> Confinement:
     """Return the parameters for starting a command under *rules*.
 
     Raises:
@@ -128,17 +130,17 @@ def confinement(bubblewrap: Bubblewrap, rules: Rules, places: Places, cwd: Path)
     """
     if bubblewrap.version < VERSION_MIN:
         raise OSError(f"{bubblewrap.program} does not run, or is older than 0.5")
-    prefix = arguments(bubblewrap, rules, places, cwd=cwd)
+    prefix = arguments(bubblewrap, rules, own_files, cwd=cwd)
     if len(prefix) > _ARGUMENTS_MAX:
         some = ", ".join(map(str, rules.hidden[-2:]))
         raise OSError(
             f"{len(rules.hidden):,} paths are to be hidden, such as {some}, which is more than"
             " bubblewrap takes: start in a folder with fewer files that look like keys"
         )
-    return replace(outline(bubblewrap, places), prefix=prefix, rest=-1, shell=SHELL)
+    return replace(outline(bubblewrap, own_files), prefix=prefix, rest=-1, shell=SHELL)
 
 
-def outline(bubblewrap: Bubblewrap, places: Places) -> Confinement:
+def outline(bubblewrap: Bubblewrap, own_files: SandboxFiles) -> Confinement:
     """Return the confinement of a command that is started before its rules are known.
 
     Without the arguments that bubblewrap waits for, its root is empty, and no command is found. Nor
@@ -147,9 +149,9 @@ def outline(bubblewrap: Bubblewrap, places: Places) -> Confinement:
     """
     return Confinement(
         prefix=[str(bubblewrap.program), "--args", str(_ARGUMENTS_DESCRIPTOR), "--"],
-        files=((_FILTER_DESCRIPTOR, str(places.filter)),),
+        files=((_FILTER_DESCRIPTOR, str(own_files.filter)),),
         environment=dict.fromkeys(
-            ("TMPDIR", "XDG_RUNTIME_DIR"), "/var/tmp" if places.scratch else "/tmp"
+            ("TMPDIR", "XDG_RUNTIME_DIR"), "/var/tmp" if own_files.scratch else "/tmp"
         ),
         nested=True,
         rest=_ARGUMENTS_DESCRIPTOR,
@@ -157,7 +159,9 @@ def outline(bubblewrap: Bubblewrap, places: Places) -> Confinement:
     )
 
 
-def arguments(bubblewrap: Bubblewrap, rules: Rules, places: Places, *, cwd: Path) -> list[str]:
+def arguments(
+    bubblewrap: Bubblewrap, rules: Rules, own_files: SandboxFiles, *, cwd: Path
+) -> list[str]:
     """Return the command line up to the command.
 
     Order matters: a later mount covers an earlier one.
@@ -173,15 +177,15 @@ def arguments(bubblewrap: Bubblewrap, rules: Rules, places: Places, *, cwd: Path
         *("--proc", "/proc", "--remount-ro", "/proc"),
         *_kept(rules),
         *_emptied(_INCLUDED_BY_SSH),
-        *("--bind", str(places.temporary), "/tmp"),
-        *("--bind", str(places.scratch or places.temporary), "/var/tmp"),
-        *_covered([path for path in outside if not _inside(path, REPLACED)], places),
+        *("--bind", str(own_files.temporary), "/tmp"),
+        *("--bind", str(own_files.scratch or own_files.temporary), "/var/tmp"),
+        *_covered([path for path in outside if not _inside(path, REPLACED)], own_files),
         *(word for path in rules.visible for word in ("--ro-bind", str(path), str(path))),
         *(word for path in rules.writable for word in ("--bind", str(path), str(path))),
         *(word for path in rules.read_only for word in ("--ro-bind", str(path), str(path))),
-        *_hidden([path for path in rules.hidden if path not in outside], places),
+        *_hidden([path for path in rules.hidden if path not in outside], own_files),
         # Not before: a root below it needs a folder there to be mounted on.
-        *(("--remount-ro", "/tmp") if places.scratch else ()),
+        *(("--remount-ro", "/tmp") if own_files.scratch else ()),
         *("--chdir", str(cwd)),
         *(("--seccomp", str(_FILTER_DESCRIPTOR)) if has_filter() else ()),
         "--",
@@ -211,29 +215,29 @@ def _emptied(folder: Path) -> Sequence[str]:
     return ("--tmpfs", str(folder), "--remount-ro", str(folder))
 
 
-def _covered(paths: Sequence[Path], places: Places) -> Iterator[str]:
+def _covered(paths: Sequence[Path], own_files: SandboxFiles) -> Iterator[str]:
     """Yield mounts as `_hidden`; one for most entries of a folder, if nothing is to be written."""
     covered = set[Path]()
-    counts = Counter(path.parent for path in paths if places.scratch)
+    counts = Counter(path.parent for path in paths if own_files.scratch)
     for folder in sorted(each for each, count in counts.items() if count >= _STAND_IN_FROM):
         if any(path.is_relative_to(folder) for path in REPLACED):
             continue
         entries = {path for path in paths if path.parent == folder}
-        if made := stand_in(folder, entries, places):
+        if made := stand_in(folder, entries, own_files):
             covered |= entries
             yield from ("--ro-bind", str(made.copy), str(folder))
             for path in made.kept:
                 yield from ("--ro-bind-try", str(path), str(path))
-    yield from _hidden([path for path in paths if path not in covered], places)
+    yield from _hidden([path for path in paths if path not in covered], own_files)
 
 
-def _hidden(paths: Sequence[Path], places: Places) -> Iterator[str]:
+def _hidden(paths: Sequence[Path], own_files: SandboxFiles) -> Iterator[str]:
     """Yield mounts of an unreadable file or folder: "permission denied" is the clearest error.
 
     Not /dev/null, which some programs (git add) would take for an empty file.
     """
     for path in paths:
-        cover = places.hiding_directory if path.is_dir() else places.hiding_file
+        cover = own_files.hiding_directory if path.is_dir() else own_files.hiding_file
         yield from ("--ro-bind", str(cover), str(path))
 
 
@@ -254,7 +258,7 @@ class StandIn:
     kept: Sequence[Path]
 
 
-def stand_in(folder: Path, hidden: Set[Path], places: Places) -> StandIn | None:
+def stand_in(folder: Path, hidden: Set[Path], own_files: SandboxFiles) -> StandIn | None:
     """Return a copy of *folder* that hides its entries *hidden* with fewer mounts than these.
 
     Bubblewrap reads the table of all mounts for each one, so that 85 take 50 ms.
@@ -274,7 +278,7 @@ def stand_in(folder: Path, hidden: Set[Path], places: Places) -> StandIn | None:
         files = [each.name for each in others if each.name not in folders]
         mode = stat.S_IMODE(folder.stat().st_mode)
         key = repr((str(folder), mode, links, folders, files))
-        every = places.folder.path / _STAND_INS
+        every = own_files.folder.path / _STAND_INS
         copy = every / hashlib.sha256(key.encode(errors="surrogateescape")).hexdigest()
         if not copy.exists():
             every.mkdir(mode=0o700, exist_ok=True)

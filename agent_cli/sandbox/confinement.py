@@ -154,7 +154,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class SandboxFiles:
     """A temporary directory for commands, an unreadable file and directory, and a filter.
 
     The filter refuses system calls; bubblewrap reads it from a file. With a `scratch` directory,
@@ -169,7 +169,7 @@ class Places:
     scratch: Path | None = None
 
     @classmethod
-    def create(cls) -> "Places":
+    def create(cls) -> "SandboxFiles":
         """Create them in a directory that no other user can enter."""
         folder = OwnFolder()
         path = folder.path
@@ -189,8 +189,8 @@ class Places:
             and self.filter.is_file()
         )
 
-    def with_scratch(self) -> "Places":
-        """Return these places with a new directory for the temporary files of one command."""
+    def with_scratch(self) -> "SandboxFiles":
+        """Return these files with a new directory for the temporary files of one command."""
         return replace(self, scratch=Path(tempfile.mkdtemp(prefix="once-", dir=self.folder.path)))
 
     def remove(self) -> None:

@@ -283,9 +283,9 @@ def mounted_files(table: str) -> Iterator[str]:
     # Not splitlines(): a name may have other line ends, of which the kernel escapes none.
     for line in filter(None, table.split("\n")):
         before, _, behind = line.partition(" - ")
-        _, _, _, root, place, *_ = before.split(" ")
+        _, _, _, root, mount_point, *_ = before.split(" ")
         if root != "/" and not behind.startswith(_REMOTE):
-            yield _OCTAL.sub(lambda found: chr(int(found[1], 8)), place)
+            yield _OCTAL.sub(lambda found: chr(int(found[1], 8)), mount_point)
 
 
 def _read(table: str) -> str:

@@ -60,12 +60,12 @@ def laid_out(state_dir: Path, policy: "SandboxPolicy") -> Generator[Canaries]:
     name = f"{secret.name}-{secrets.token_hex(8)}"
     # The workspace may be the home directory or even "/", where writing is allowed; and
     # temporary folders are replaced in the sandbox.
-    places = (
-        place
-        for place in (state_dir.parent, policy.home.parent)
-        if not policy.owns(place) and not any(map(place.is_relative_to, REPLACED))
+    folders = (
+        folder
+        for folder in (state_dir.parent, policy.home.parent)
+        if not policy.owns(folder) and not any(map(folder.is_relative_to, REPLACED))
     )
-    canaries = Canaries(next(places, Path("/")) / name, secret)
+    canaries = Canaries(next(folders, Path("/")) / name, secret)
     write_private(secret, b"secret\n")
     try:
         yield canaries

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from agent_cli.sandbox.acting import Acting
     from agent_cli.sandbox.aftermath import FileDecider, Undecided
     from agent_cli.sandbox.backends import Backend
-    from agent_cli.sandbox.confinement import Candidate, Confinement, Places
+    from agent_cli.sandbox.confinement import Candidate, Confinement, SandboxFiles
     from agent_cli.sandbox.policy import SandboxPolicy
 
 Mode: TypeAlias = Literal["auto", "required", "off"]
@@ -72,7 +72,7 @@ class Sandbox:
         self._person = person
         self._by_host = by_host
         self._backend: Backend | None = None
-        self._places: Places | None = None
+        self._own_files: SandboxFiles | None = None
         self._lock = threading.Lock()
         self._cleaning = threading.Lock()
         self._is_closed = False
@@ -168,7 +168,7 @@ class Sandbox:
         if self._report is None or self._backend is None or self._backend.outline is None:
             return None
         try:
-            return self._backend.outline(self._made_places())
+            return self._backend.outline(self._made_files())
         except OSError:
             return None  # `confine` says why
 
@@ -229,9 +229,9 @@ class Sandbox:
         if "_undecided" in vars(self):  # else no command has run
             self._undecided.close()
         with self._lock:
-            self._is_closed, places = True, self._places
-        if places is not None:
-            places.remove()
+            self._is_closed, own_files = True, self._own_files
+        if own_files is not None:
+            own_files.remove()
         if "_policy" in vars(self):
             self._policy.close()
 
@@ -303,7 +303,7 @@ class Sandbox:
 
         def confine() -> "Confinement":
             rules = tried_rules(self._policy.rules(), self._state_dir)
-            return backend.confine(rules, self._made_places(), self._policy.roots[0])
+            return backend.confine(rules, self._made_files(), self._policy.roots[0])
 
         bash = shutil.which("bash", path=os.defpath)
         if bash is None:
@@ -324,8 +324,8 @@ class Sandbox:
         rules = self._policy.read_only_rules()
         if rules is None:
             return None
-        places = self._made_places().with_scratch()
-        scratch = places.scratch
+        own_files = self._made_files().with_scratch()
+        scratch = own_files.scratch
         assert scratch
 
         def release() -> Sequence[str]:
@@ -333,37 +333,37 @@ class Sandbox:
             return ()
 
         try:
-            confinement = backend.confine(rules, places, cwd)
+            confinement = backend.confine(rules, own_files, cwd)
         except BaseException:
             release()
             raise
         return replace(confinement, hidden=rules.hidden, release=release)
 
-    def _made_places(self) -> "Places":
-        from agent_cli.sandbox.confinement import Places
+    def _made_files(self) -> "SandboxFiles":
+        from agent_cli.sandbox.confinement import SandboxFiles
 
         # Parallel commands are prepared in threads.
         with self._lock:
             if self._is_closed:
                 self._policy.close()  # of a probe that goes on
                 raise OSError(errno.ECANCELED, "the sandbox is closed")
-            if self._places is None or not self._places.exist():
+            if self._own_files is None or not self._own_files.exist():
                 try:
-                    self._places = Places.create()
+                    self._own_files = SandboxFiles.create()
                 except FileNotFoundError:  # "no usable directory", if no file can be opened
                     for each in os.pipe():
                         os.close(each)
                     raise
-            return self._places
+            return self._own_files
 
     def _confine(self, backend: "Backend", cwd: Path) -> "Confinement":
         from agent_cli.sandbox.aftermath import Appeared, same_but_harmless
         from agent_cli.sandbox.guarded_files import PROTECTED_NAMES
         from agent_cli.sandbox.tripwire import Tripwire
 
-        places = self._made_places()
+        own_files = self._made_files()
         rules, before = self._policy.survey()
-        confinement = backend.confine(rules, places, cwd)
+        confinement = backend.confine(rules, own_files, cwd)
         guarded = set(() if backend.guards_protected else rules.read_only)
         tripwire = Tripwire(
             [*rules.watched, *guarded.difference(rules.executed)],

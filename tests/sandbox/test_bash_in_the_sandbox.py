@@ -19,7 +19,7 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Approval, ToolContext, ToolResult, check_input
 from agent_cli.sandbox import Confinement, Sandbox, SandboxPolicy
 from agent_cli.sandbox.backends import Backend
-from agent_cli.sandbox.confinement import Places
+from agent_cli.sandbox.confinement import SandboxFiles
 from agent_cli.sandbox.policy import Rules
 from agent_cli.system import launching
 from agent_cli.system.launching import Launcher
@@ -111,14 +111,14 @@ class Vanishing:
         self._path = path
         self.left = times
 
-    def confine(self, rules: Rules, places: Places, cwd: Path) -> Confinement:
+    def confine(self, rules: Rules, own_files: SandboxFiles, cwd: Path) -> Confinement:
         if not self.left:
-            return self._real.confine(rules, places, cwd)
+            return self._real.confine(rules, own_files, cwd)
         self.left -= 1
         self._path.mkdir(parents=True)
         try:
             hidden = (*rules.hidden, self._path)
-            return self._real.confine(replace(rules, hidden=hidden), places, cwd)
+            return self._real.confine(replace(rules, hidden=hidden), own_files, cwd)
         finally:
             shutil.rmtree(self._path.parent)
 
@@ -148,9 +148,9 @@ async def test_program_of_the_sandbox_starts_while_the_rules_are_made(bash: Bash
     real = bash.place.sandbox._backend
     assert real
 
-    def confine(rules: Rules, places: Places, cwd: Path) -> Confinement:
+    def confine(rules: Rules, own_files: SandboxFiles, cwd: Path) -> Confinement:
         wait_until(lambda: bool(programs_below_us("bwrap")), "the start of bubblewrap")
-        return real.confine(rules, places, cwd)
+        return real.confine(rules, own_files, cwd)
 
     bash.place.sandbox._backend = replace(real, confine=confine)
 
@@ -350,7 +350,7 @@ async def test_sandbox_is_found_although_a_path_to_hide_has_vanished(place: Worl
         lambda: place.sandbox._policy,
         mode="auto",
         state_dir=place.sandbox._state_dir,
-        find=lambda *_places: [replace(real, confine=vanishing.confine)],
+        find=lambda *_own_files: [replace(real, confine=vanishing.confine)],
     )
 
     report = await sandbox.ready()
@@ -669,7 +669,7 @@ async def test_bash_tool_starts_no_program_of_the_workspace(
 async def test_required_mode_refuses_commands_without_a_sandbox(tmp_path: Path) -> None:
     policy = SandboxPolicy((tmp_path,), home=tmp_path, own=(), is_secret=lambda _path: False)
     sandbox = Sandbox(
-        lambda: policy, mode="required", state_dir=tmp_path / "state", find=lambda *_places: ()
+        lambda: policy, mode="required", state_dir=tmp_path / "state", find=lambda *_own_files: ()
     )
     tool = bash_tool(Workspace(tmp_path), sandbox)
 

@@ -30,7 +30,7 @@ def at(place: World, root: Path, state: State, **more: Any) -> World:
         lambda: policy,
         mode="auto",
         state_dir=own,
-        find=lambda *places: only(state, *places),
+        find=lambda *folders: only(state, *folders),
         person=Decider(answer=True),
     )
     return World(place.base, root, place.home, sandbox)

@@ -12,7 +12,7 @@ from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.tooling import ToolContext, check_input
 from agent_cli.sandbox import Sandbox, SandboxPolicy
 from agent_cli.sandbox.backends import landlock_confinement
-from agent_cli.sandbox.confinement import Places
+from agent_cli.sandbox.confinement import SandboxFiles
 from agent_cli.sandbox.probe import tried_rules
 from agent_cli_tools import Workspace
 from agent_cli_tools.bash import bash_tool
@@ -89,7 +89,7 @@ def test_landlock_is_as_fast_for_many_secrets(tmp_path: Path) -> None:
     """A workspace with thousands could not be opened: each folder was compared with each secret."""
     if not only("landlock", [], tmp_path):
         pytest.skip("no Landlock here")
-    places = Places.create()
+    own_files = SandboxFiles.create()
     counts: list[int] = []
 
     def count(_frame: FrameType, event: str, _argument: object) -> None:
@@ -100,10 +100,10 @@ def test_landlock_is_as_fast_for_many_secrets(tmp_path: Path) -> None:
         counts.append(0)
         sys.setprofile(count)
         try:
-            landlock_confinement(rules, places)
+            landlock_confinement(rules, own_files)
         finally:
             sys.setprofile(None)
-    places.remove()
+    own_files.remove()
 
     few, many = counts
     assert many < 4 * few

@@ -328,7 +328,7 @@ def test_warning_that_the_workspace_is_too_large_comes_once() -> None:
             lambda: policy,
             mode="auto",
             state_dir=own,
-            find=lambda *places: only("bwrap", *places),
+            find=lambda *folders: only("bwrap", *folders),
             warn=warned.append,
         )
         before = asyncio.run(sandbox.outlook())

@@ -111,7 +111,7 @@ def test_probe_of_the_sandbox_leaves_alone_what_others_write(state: State) -> No
                 lambda: place.sandbox._policy,
                 mode="auto",
                 state_dir=place.sandbox._state_dir,
-                find=lambda *places: only(state, *places),
+                find=lambda *folders: only(state, *folders),
             )
             assert sandbox.probe().state == state
             sandbox.close()

@@ -146,9 +146,9 @@ async def test_command_that_only_looks_has_its_result(runs: Runs) -> None:
     assert '"a": 1' in looked.text and "beside" in looked.text
     assert read_only_run.NOTE in looked.text
     assert "[exit 1" in failed.text
-    places = runs.place.sandbox._places
-    assert places and [each.name for each in places.folder.path.glob("once-*")] == []
-    session = "/tmp" if runs.place.sandbox.report.state == "bwrap" else str(places.temporary)  # type: ignore[union-attr]
+    own_files = runs.place.sandbox._own_files
+    assert own_files and [each.name for each in own_files.folder.path.glob("once-*")] == []
+    session = "/tmp" if runs.place.sandbox.report.state == "bwrap" else str(own_files.temporary)  # type: ignore[union-attr]
     kept = await runs(f"cat {session}/left/file")
     assert kept and "kept" in kept.text
 

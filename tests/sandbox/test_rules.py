@@ -14,7 +14,7 @@ import pytest
 
 from agent_cli.sandbox import SandboxPolicy, tripwire
 from agent_cli.sandbox.backends import seatbelt_profile
-from agent_cli.sandbox.confinement import Places
+from agent_cli.sandbox.confinement import SandboxFiles
 from agent_cli.sandbox.denials import denial, sentence
 from agent_cli.sandbox.git_folders import GitFolders, git_folders
 from agent_cli.sandbox.guarded_files import PROTECTED_NAMES, what_it_starts, why_protected
@@ -673,7 +673,7 @@ def test_seccomp_filter_is_a_valid_program(machine: str, *, read_only: bool) -> 
 
 def test_seatbelt_profile_for_macos_contains_every_rule() -> None:
     """The profile cannot run on this machine; the test makes sure that no rule is missing."""
-    places = Places.create()
+    own_files = SandboxFiles.create()
     found = Rules(
         writable=(Path("/ws"),),
         read_only=(Path('/ws/.git/"hooks'),),
@@ -683,7 +683,7 @@ def test_seatbelt_profile_for_macos_contains_every_rule() -> None:
         network=False,
     )
 
-    lines = list(seatbelt_profile(found, places))
+    lines = list(seatbelt_profile(found, own_files))
 
     assert lines[:2] == ["(version 1)", "(deny default)"]
     assert '(allow file-write* (subpath "/ws"))' in lines
@@ -777,15 +777,16 @@ def test_private_files_of_other_users_do_not_break_the_sandbox_rules(reachable: 
 
 def test_temporary_places_are_private_and_removed(tmp_path: Path) -> None:
     """Threat 21."""
-    places = Places.create()
+    own_files = SandboxFiles.create()
 
     modes = [
-        oct(path.stat().st_mode & 0o777) for path in (places.temporary.parent, places.hiding_file)
+        oct(path.stat().st_mode & 0o777)
+        for path in (own_files.temporary.parent, own_files.hiding_file)
     ]
-    places.remove()
+    own_files.remove()
 
     assert modes == ["0o700", "0o0"]
-    assert not places.temporary.parent.exists()
+    assert not own_files.temporary.parent.exists()
 
 
 @pytest.mark.parametrize("target", ["a" * 300, ".git"])

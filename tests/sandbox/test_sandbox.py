@@ -24,7 +24,7 @@ from agent_cli.sandbox import (
 )
 from agent_cli.sandbox.backends import Backend
 from agent_cli.sandbox.bundled import bundled
-from agent_cli.sandbox.confinement import Places
+from agent_cli.sandbox.confinement import SandboxFiles
 from agent_cli.sandbox.hidden_paths import cover
 from agent_cli.sandbox.landlock import restrict_thread
 from agent_cli.sandbox.policy import Rules
@@ -34,12 +34,12 @@ from tests.sandbox.world import CANARY, Decider, World, git, machine, only, worl
 from tests.tables import each_row
 
 
-def free(rules: Rules, places: Places, cwd: Path) -> Confinement:
+def free(rules: Rules, own_files: SandboxFiles, cwd: Path) -> Confinement:
     """Return a sandbox that confines nothing."""
     return Confinement()
 
 
-def broken(rules: Rules, places: Places, cwd: Path) -> Confinement:
+def broken(rules: Rules, own_files: SandboxFiles, cwd: Path) -> Confinement:
     raise OSError("no namespaces here")
 
 
@@ -53,7 +53,9 @@ def sandbox(
     root.mkdir(exist_ok=True)
     own = tmp_path / "state" / "agent-cli"
     policy = SandboxPolicy((root,), home=tmp_path, own=(own,), is_secret=lambda _path: False)
-    return Sandbox(lambda: policy, mode=mode, state_dir=own, find=lambda *_places: found, warn=warn)
+    return Sandbox(
+        lambda: policy, mode=mode, state_dir=own, find=lambda *_folders: found, warn=warn
+    )
 
 
 def test_sandbox_that_confines_nothing_is_not_used(tmp_path: Path) -> None:
@@ -74,7 +76,10 @@ def test_no_sandbox_is_tried_in_the_root_folder(tmp_path: Path) -> None:
     """Each would be tried for half a minute, which the first command waited for."""
     policy = SandboxPolicy((Path("/"),), home=tmp_path, own=[], is_secret=lambda _path: False)
     tried = Sandbox(
-        lambda: policy, mode="auto", state_dir=tmp_path, find=lambda *_places: pytest.fail("tried")
+        lambda: policy,
+        mode="auto",
+        state_dir=tmp_path,
+        find=lambda *_folders: pytest.fail("tried"),
     )
 
     report = tried.probe()
@@ -120,9 +125,9 @@ def test_working_sandbox_is_remembered_until_the_next_boot() -> None:
         tried: list[str] = []
         [good] = only("bwrap", [], place.base)[:1]
 
-        def counted(rules: Rules, places: Places, cwd: Path) -> Confinement:
+        def counted(rules: Rules, own_files: SandboxFiles, cwd: Path) -> Confinement:
             tried.append("")
-            return good.confine(rules, places, cwd)
+            return good.confine(rules, own_files, cwd)
 
         def probed() -> int:
             tried.clear()
@@ -398,7 +403,7 @@ def test_dotfiles_and_secrets_are_safe_if_the_workspace_is_a_home_directory() ->
             lambda: policy,
             mode="auto",
             state_dir=own,
-            find=lambda *places: only("bwrap", *places),
+            find=lambda *own_files: only("bwrap", *own_files),
             person=Decider(answer=True),
         )
         home = World(place.base, place.home, place.home, inside)
@@ -450,23 +455,23 @@ def test_temporary_files_are_private_and_removed_with_the_session() -> None:
     with world("bwrap") as place:
         place.run("echo x > /tmp/predictable; mkdir -m 000 /tmp/d")
         assert not Path("/tmp/predictable").exists()
-        places = place.sandbox._places
-        assert places is not None
-        assert stat.S_IMODE(places.temporary.parent.stat().st_mode) == 0o700
+        own_files = place.sandbox._own_files
+        assert own_files is not None
+        assert stat.S_IMODE(own_files.temporary.parent.stat().st_mode) == 0o700
 
         assert place.run("cat /tmp/predictable").stdout == "x\n"
         place.sandbox.close()
 
-        assert not places.temporary.parent.exists()
+        assert not own_files.temporary.parent.exists()
 
 
 def test_temporary_folder_deleted_by_the_system_is_recreated() -> None:
     """A machine that empties /tmp must not cost a long session its shell."""
     with world("bwrap") as place:
         place.run("true")
-        places = place.sandbox._places
-        assert places is not None
-        places.remove()
+        own_files = place.sandbox._own_files
+        assert own_files is not None
+        own_files.remove()
 
         assert place.run("touch /tmp/a && echo made").stdout == "made\n"
 
@@ -484,7 +489,7 @@ def test_a_daemon_ends_with_its_command() -> None:
         assert marker == last == (place.root / "beat").read_text()
 
 
-def out_of_processes(rules: Rules, places: Places, cwd: Path) -> Confinement:
+def out_of_processes(rules: Rules, own_files: SandboxFiles, cwd: Path) -> Confinement:
     raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
 

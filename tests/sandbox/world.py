@@ -136,7 +136,7 @@ def world(
         lambda: policy,
         mode=mode,
         state_dir=own,
-        find=lambda *places: only(state, *places),
+        find=lambda *folders: only(state, *folders),
         person=person or Decider(answer=True),
     )
     try:
