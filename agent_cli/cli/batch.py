@@ -140,8 +140,8 @@ def _check_copies(arguments: Arguments, tasks: Sequence[Task]) -> None:
             raise UsageError(
                 f"task {task.id!r} has no ref, and --ray-copy sends repositories alone: give it one"
             )
-        places = (task.checkout.repository, task.cwd)
-        known = [each for each in map(store.standing, places) if each.is_known or each.lost]
+        folders = (task.checkout.repository, task.cwd)
+        known = [each for each in map(store.standing, folders) if each.is_known or each.lost]
         if known and not arguments.trust:
             raise UsageError(
                 f"you trust {task.checkout.repository}, and what its commits bring would be ignored"

@@ -93,12 +93,12 @@ def folders() -> dict[str, Path]:
 
 def foreign_sessions() -> list[ForeignSession]:
     """Return the sessions of other agents, last used first; at most 1,000."""
-    places = folders()
+    homes = folders()
     found = [
-        *(("claude", path, path.stem) for path in _files(places["claude"], "*/*.jsonl")),
+        *(("claude", path, path.stem) for path in _files(homes["claude"], "*/*.jsonl")),
         *(
             ("codex", path, path.stem[-36:])
-            for path in _files(places["codex"], "*/*/*/rollout-*.jsonl")
+            for path in _files(homes["codex"], "*/*/*/rollout-*.jsonl")
         ),
     ]
     sessions: list[ForeignSession] = []

@@ -46,8 +46,8 @@ class OutputSchema:
             raise UsageError(f"{name} cannot be read: {error.strerror}") from error
         except (ValueError, RecursionError) as error:
             is_text = isinstance(source, str)
-            told = f"{name} is not JSON: {error}" if is_text else not_json(name, error)
-            raise UsageError(told) from error
+            sentence = f"{name} is not JSON: {error}" if is_text else not_json(name, error)
+            raise UsageError(sentence) from error
         if not isinstance(schema, dict):
             raise UsageError(f"{name} must hold an object, a JSON Schema")
         return cls.of(schema, name)

@@ -99,8 +99,8 @@ class UserServers:
         try:
             content: object = json.loads("{}" if data is None else data)
         except ValueError as error:
-            told = f"{not_json(self.path, error)}; correct it, and leave out comments"
-            raise SettingsError(told) from error
+            sentence = f"{not_json(self.path, error)}; correct it, and leave out comments"
+            raise SettingsError(sentence) from error
         if not is_object(content):
             raise SettingsError(f'{self.path} must hold {{"{_SERVERS}": {{name: {{...}}}}}}')
         return content

@@ -222,20 +222,20 @@ def filled(body: str, argument: str, names: Sequence[str] = (), *, is_skill: boo
     first = 0 if is_skill or re.search(_FROM_ZERO, body) else 1
     ways = [r"ARGUMENTS\[(\d{1,2})\]", "ARGUMENTS", *([] if is_skill else [rf"[{first}-9]"])]
     ways += map(re.escape, sorted(named, key=len, reverse=True))
-    places = 0
+    placeholders = 0
 
     def value(found: re.Match[str]) -> str:
-        nonlocal places
+        nonlocal placeholders
         if found[1]:
             return found[0][1:]
-        places += 1
+        placeholders += 1
         if found[2] == "ARGUMENTS" or found[2] in named:
             return named.get(found[2], argument)
         at = int(found[3]) if found[3] else int(found[2]) - first
         return words[at] if at < len(words) else ""
 
     text = re.sub(rf"(\\?)\$({'|'.join(ways)})(?!\w)", value, body).strip()
-    return f"{text}\n\n{argument}" if argument and (is_skill or not places) else text
+    return f"{text}\n\n{argument}" if argument and (is_skill or not placeholders) else text
 
 
 def _names_in(field: str) -> Sequence[str]:

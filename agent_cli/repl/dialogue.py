@@ -77,7 +77,7 @@ def key_of(line: str, keys: Sequence[str]) -> str | None:
     return key if key in [*keys] else None
 
 
-def wanted(keys: Sequence[str]) -> str:
+def key_hint(keys: Sequence[str]) -> str:
     """Return the hint for a line that is none of *keys*, such as "answer y, n or 1 to 7"."""
     numbers = [key for key in keys if key.isdecimal()]
     if len(numbers) > _NUMBERS_MAX:

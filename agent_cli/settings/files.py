@@ -80,18 +80,18 @@ def _toml(path: Path, text: str) -> tuple[Mapping[str, object], Mapping[KeyPath,
 
 def _no_toml(path: Path, text: str, error: Exception) -> SettingsError:
     """Return the error of a file with the line where other errors have it."""
-    told = str(error)
+    message = str(error)
     for cryptic in _UNCLOSED_QUOTE:
-        told = told.replace(cryptic, "Unclosed quote")
-    fault, at_end, _ = told.partition(" (at end of document)")
+        message = message.replace(cryptic, "Unclosed quote")
+    fault, at_end, _ = message.partition(" (at end of document)")
     for start, _, parsed in _statements(text) if at_end else ():
         if parsed is None:
             return SettingsError(f"{path}:{start} is not valid TOML: {fault}")
-    fault, _, place = told.removesuffix(")").rpartition(" (at line ")
-    line, _, column = place.partition(", column ")
+    fault, _, position = message.removesuffix(")").rpartition(" (at line ")
+    line, _, column = position.partition(", column ")
     if fault and line.isdecimal():
         return SettingsError(f"{path}:{line} is not valid TOML: {fault}, at column {column}")
-    return SettingsError(f"{path} is not valid TOML: {told}")
+    return SettingsError(f"{path} is not valid TOML: {message}")
 
 
 @lru_cache(maxsize=4)
@@ -294,9 +294,9 @@ class ClaudeFile(NamedTuple):
         try:
             document = json.loads(text)
         except (ValueError, RecursionError) as error:
-            place = f":{error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
+            line = f":{error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
             raise SettingsError(
-                f"{path}{place} is not valid JSON, so its hooks and permission rules cannot be read"
+                f"{path}{line} is not valid JSON, so its hooks and permission rules cannot be read"
                 ": correct it, or set hooks.claude_files = false and"
                 " permissions.claude_files = false"
             ) from error

@@ -9,7 +9,7 @@ from typing import Final
 from agent_cli.system.programs import find_program
 
 # Set if a git hook started us; they would direct git to that hook's repository.
-_PLACES: Final = (
+_REDIRECTING: Final = (
     *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX"),
     *("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE"),
 )
@@ -113,7 +113,7 @@ def _run(
     git = find_program("git", outside=folder)
     if git is None:
         raise GitError("git is not installed")
-    kept = {name: value for name, value in os.environ.items() if name not in _PLACES}
+    kept = {name: value for name, value in os.environ.items() if name not in _REDIRECTING}
     asks_nothing = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", **_NO_REMOTES}
     harmless = [word for setting in _HARMLESS for word in ("-c", setting)]
     try:

@@ -64,8 +64,8 @@ def special_files(workspace: Path) -> tuple[Path, ...]:
     Not a `.env`: it is mostly the project's own, and password managers make it a named pipe.
     """
     around = project_folders(workspace)
-    places = [*in_each([workspace], SETTINGS_FILES), *in_each(around, [SERVERS_FILE])]
-    return tuple(filter(paths.is_special, (*places, *in_each([workspace], HOOK_FILES))))
+    of_settings = [*in_each([workspace], SETTINGS_FILES), *in_each(around, [SERVERS_FILE])]
+    return tuple(filter(paths.is_special, (*of_settings, *in_each([workspace], HOOK_FILES))))
 
 
 def _sets_variables(workspace: Path, files: Sequence[Path]) -> bool:

@@ -16,7 +16,7 @@ _FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube", ".password-st
 _PARTS = frozenset(name.casefold() for name in SECRETS if "/" not in name)
 _TOPS = frozenset(name.casefold().partition("/")[0] for name in SECRETS)
 # Copies of them, such as `config.json.bak`, count as well.
-_PLACES = late_pattern(
+_PATHS = late_pattern(
     "|".join(rf"/{re.escape(name.casefold())}(?![\w-])" for name in SECRETS if "/" in name)
 )
 
@@ -39,7 +39,7 @@ def is_secret(path: PurePath | str) -> bool:
     # Most paths end here: this runs for every file of a workspace.
     if _TOPS.isdisjoint(parts):
         return False
-    return not _PARTS.isdisjoint(parts) or _PLACES.search(text) is not None
+    return not _PARTS.isdisjoint(parts) or _PATHS.search(text) is not None
 
 
 def is_linked_secret(state: os.stat_result, *directories: Path) -> bool:

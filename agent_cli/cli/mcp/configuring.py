@@ -177,8 +177,10 @@ def remove_server(parsed: argparse.Namespace, context: CommandContext) -> int:
     files = [UserServers.of_scope(scope, context.workspace) for scope in scopes]
     having = [each for each in files if parsed.name in each.names()]
     if len(having) > 1:
-        places = ", ".join(str(each.path) for each in having)
-        raise UsageError(f"{parsed.name} stands in several files, say which with --scope: {places}")
+        named_files = ", ".join(str(each.path) for each in having)
+        raise UsageError(
+            f"{parsed.name} stands in several files, say which with --scope: {named_files}"
+        )
     servers = having[0] if having else files[-1]
     if not having and not parsed.scope:
         context.refuse_elsewhere(parsed.name)

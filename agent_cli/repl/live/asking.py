@@ -7,7 +7,7 @@ from typing import Final
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 
-from agent_cli.repl.dialogue import ENTER, Choice, is_slip, key_of, wanted
+from agent_cli.repl.dialogue import ENTER, Choice, is_slip, key_hint, key_of
 from agent_cli.repl.live.choices import Choices
 from agent_cli.system.records import dataclass
 
@@ -140,7 +140,7 @@ class Asking:
         if not self.question or not self.is_open:
             return ""
         if self.question.has_slipped:
-            return wanted(self.question.keys)
+            return key_hint(self.question.keys)
         return _TOO_EARLY if self.question.too_early else _KEPT if self.question.has_kept else ""
 
     @property

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TextIO, TypeAlias
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted
 from agent_cli.repl import Look
-from agent_cli.repl.dialogue import Choice, chosen, is_slip, key_of, not_an_answer, wanted
+from agent_cli.repl.dialogue import Choice, chosen, is_slip, key_hint, key_of, not_an_answer
 from agent_cli.repl.hosting import Interrupts, ProgramHost, farewell
 from agent_cli.system.event_loop import tell
 from agent_cli.system.records import dataclass
@@ -134,7 +134,7 @@ class PlainPrompt:
         del at_once
         shown = message
         while (key := key_of(line := await self.choose(shown, ""), keys)) is None:
-            shown = f"{wanted(keys)}\n{message}" if line.strip() else message
+            shown = f"{key_hint(keys)}\n{message}" if line.strip() else message
         return key
 
     def above(self, write: Callable[[], None]) -> None:

@@ -132,22 +132,22 @@ class Document:
             result += [*there, *before * (b_end - b - len(there))]
         return result[: len(new) - 1]
 
-    def find_loosely(self, old: Sequence[str], places_max: int) -> list[int]:
+    def find_loosely(self, old: Sequence[str], starts_max: int) -> list[int]:
         """Return the first lines of the places that read like the lines *old*."""
         loose = [self._loose[line] for line in old]
         # The longest line is the rarest.
         anchor = max(range(len(loose)), key=lambda i: len(loose[i]))
         # There is no line after the last newline.
         last = len(self.lines) - len(old) - (not self.lines[-1])
-        places: list[int] = []
+        starts: list[int] = []
         number = -1
         with suppress(ValueError):
-            while len(places) < places_max:
+            while len(starts) < starts_max:
                 number = self._loose_lines.index(loose[anchor], number + 1)
                 first = number - anchor
                 if 0 <= first <= last and self._loose_lines[first : first + len(old)] == loose:
-                    places.append(first)
-        return places
+                    starts.append(first)
+        return starts
 
     @cached_property
     def _loose_lines(self) -> list[str]:

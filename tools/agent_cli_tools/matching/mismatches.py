@@ -69,13 +69,13 @@ def not_found(lines: Sequence[str], old: str) -> str:
 
 def _voted(lines: Sequence[str], quoted: Sequence[str]) -> int | None:
     """Return the start of *quoted* by majority vote of its exactly matching lines."""
-    places: dict[str, list[int]] = {line: [] for line in quoted if len(line) > 1}
+    line_numbers: dict[str, list[int]] = {line: [] for line in quoted if len(line) > 1}
     for number, line in enumerate(lines):
-        if line in places and len(places[line]) < _VOTES_MAX:
-            places[line].append(number)
+        if line in line_numbers and len(line_numbers[line]) < _VOTES_MAX:
+            line_numbers[line].append(number)
     votes: Counter[int] = Counter()
     for index, line in enumerate(quoted[:_VOTES_MAX]):
-        found = places.get(line, ())
+        found = line_numbers.get(line, ())
         for number in found:
             # Frequent lines are not significant.
             votes[number - index] += 1 + len(line) // len(found)

@@ -88,22 +88,22 @@ def rewritten(there: str, old: str, new: str, file_text: str) -> str:
     for form in _FORMS:
         if unicodedata.normalize(form, old) == there:
             return unicodedata.normalize(form, new)
-    places = _places(there, old)
+    file_texts = _file_texts(there, old)
     if max(len(old), len(new)) > _COMPARED_CHARS_MAX:
         raise Unclear("the lines there have other typographic characters than old")
     known: dict[str, set[str]] = {}
-    for character, written in zip(old, places, strict=True):
+    for character, written in zip(old, file_texts, strict=True):
         known.setdefault(character, set()).add(written)
     pieces: list[str] = []
     position = 0
     for a, b, size in SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks():
         pieces += [_inserted(character, known, file_text) for character in new[position:b]]
-        pieces += places[a : a + size]
+        pieces += file_texts[a : a + size]
         position = b + size
     return "".join(pieces)
 
 
-def _places(there: str, old: str) -> list[str]:
+def _file_texts(there: str, old: str) -> list[str]:
     """Return the text of *there* for each character of *old*."""
     plain = [PLAIN.get(character, character) for character in old]
     # Several plain characters may represent one character of the file.
@@ -114,26 +114,26 @@ def _places(there: str, old: str) -> list[str]:
     ]
     if "".join(plain) != "".join(one for one, _ in at):
         raise Unclear("the lines there differ in more than their typography", fits=False)
-    places: list[str] = []
+    file_texts: list[str] = []
     position = 0
     for piece in plain:
-        places.append("".join(text for _, text in at[position : position + len(piece)]))
+        file_texts.append("".join(text for _, text in at[position : position + len(piece)]))
         position += len(piece)
-    return places
+    return file_texts
 
 
 def _inserted(character: str, known: dict[str, set[str]], file_text: str) -> str:
     """Return *character* of new text as the file writes it."""
-    places = known.get(character, {character})
+    file_texts = known.get(character, {character})
     if character in PLAIN:
-        if len(places) == 1 and places != {character}:
-            return next(iter(places))
+        if len(file_texts) == 1 and file_texts != {character}:
+            return next(iter(file_texts))
         # Its kind was misquoted, and the file does not use it; quotes are of one kind.
         misquoted = (PLAIN[other] for other in known if other in PLAIN and known[other] != {other})
         kinds = {plain.replace("'", '"') for plain in misquoted} - {"-"}
         if character not in file_text and PLAIN[character].replace("'", '"') in kinds:
             return PLAIN[character]
-    elif places == {character}:
+    elif file_texts == {character}:
         return character
     raise Unclear(f"it is open whether new means {character} or another form of it")
 

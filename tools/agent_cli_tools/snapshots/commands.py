@@ -180,16 +180,16 @@ def origins(edits: Sequence[ChangeSpan], logs: Sequence[CommandLog]) -> dict[str
     Without folders, the files of git's own that only it reads, and the caches of tools.
     """
     found: dict[str, OriginalFile] = {}
-    places: dict[str, str] = {}
+    names_now: dict[str, str] = {}
     events: list[tuple[int, int, int, ChangeSpan | ChangeRecord]] = [*_records(logs)]
     events += [(edit.began_ns, -1, number, edit) for number, edit in enumerate(edits)]
     for _at, log, _number, event in sorted(events, key=lambda each: each[:3]):
         if isinstance(event, ChangeSpan):
             origin = OriginalFile(event.before is not None, event.before)
-            _note_content(found, str(event.path), origin, places)
+            _note_content(found, str(event.path), origin, names_now)
         else:
-            _note(found, event, logs[log].folder, places)
-    for path, first in places.items():
+            _note(found, event, logs[log].folder, names_now)
+    for path, first in names_now.items():
         if not _holds_the_same(path, found[first].state):
             found[first] = replace(found[first], before=None)
     edited_ns = {str(edit.path): edit.at_ns for edit in edits}
@@ -213,45 +213,48 @@ def changed_files(log: CommandLog) -> list[Path]:
 
 
 def _note(
-    found: dict[str, OriginalFile], record: ChangeRecord, folder: Path, places: dict[str, str]
+    found: dict[str, OriginalFile],
+    record: ChangeRecord,
+    folder: Path,
+    names_now: dict[str, str],
 ) -> None:
     """Note the facts of a record about the files as they were.
 
-    *places* are the present names of those that were moved, each with the name before.
+    *names_now* are the names of those that were moved, each with the name before.
     """
     path, state = record.path, record.state
     match record.kind:
         case "gone" | "write":
             origin = OriginalFile(True, folder / record.to, state)
-            _note_content(found, path, origin, places)
+            _note_content(found, path, origin, names_now)
         case "moved":
             if path not in found:
-                places[path] = path
+                names_now[path] = path
             found.setdefault(path, OriginalFile(True, None, state, f"moved to {record.to}"))
             found.setdefault(record.to, OriginalFile(False, note=f"moved from {path}"))
-            for present in [each for each in places if f"{each}/".startswith(f"{path}/")]:
-                first, now = places.pop(present), record.to + present.removeprefix(path)
-                places[now] = first
+            for present in [each for each in names_now if f"{each}/".startswith(f"{path}/")]:
+                first, now = names_now.pop(present), record.to + present.removeprefix(path)
+                names_now[now] = first
                 found[first] = replace(found[first], before=Path(now))
         case "made" | "came":
             found.setdefault(path, OriginalFile(False))
         case "meta":
             found.setdefault(path, OriginalFile(True, None, state))
         case "lost":
-            first = places.get(path, path)
+            first = names_now.get(path, path)
             origin = OriginalFile(True, None, state, f"not kept: {record.to}")
             known = found.setdefault(first, origin)
-            if known.was_there and (known.before is None or path in places):
+            if known.was_there and (known.before is None or path in names_now):
                 found[first] = replace(known, before=None, lost=record.to)
         case _:
             pass
 
 
 def _note_content(
-    found: dict[str, OriginalFile], path: str, origin: OriginalFile, places: dict[str, str]
+    found: dict[str, OriginalFile], path: str, origin: OriginalFile, names_now: dict[str, str]
 ) -> None:
     """Note the content of a file, also if it was only moved, or got another mode or owner."""
-    if first := places.pop(path, ""):
+    if first := names_now.pop(path, ""):
         found[first] = replace(found[first], before=origin.before)
     known = found.setdefault(path, origin)
     if known.was_there and known.before is None and not known.note:
