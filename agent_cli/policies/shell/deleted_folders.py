@@ -178,13 +178,13 @@ def without_others(words: Reading, folder: PurePath, opened: Sequence[PurePath])
     if name not in DELETERS:
         return words
     named = [each for each in _operands(name, arguments) if (each or "/")[0] != "-"]
-    places = {each: _folder_of(each, opened) for each in named}
+    folders = {each: _folder_of(each, opened) for each in named}
     here = folder if folder in opened else None
     if name in FINDS:
-        found = {*places.values()}
+        found = {*folders.values()}
         return words if here == (found.pop() if len(found) == 1 else None) else ()
-    kept = tuple(each for each in arguments if each not in places or places[each] == here)
-    is_left = here in places.values() or (here is None and not places)
+    kept = tuple(each for each in arguments if each not in folders or folders[each] == here)
+    is_left = here in folders.values() or (here is None and not folders)
     return (words[0], *kept) if is_left else ()
 
 
@@ -270,10 +270,10 @@ def _takes_all_of_root(word: str, links: Collection[str], root: PurePath) -> boo
     One of *links*, or one that is there.
     """
     folder, slash, name = within(word, root).rpartition("/")
-    place = os.path.normpath(folder)
-    if not slash or place[0] in "./~" or has_glob(folder) or not _ALL_OR_HISTORY.fullmatch(name):
+    linked = os.path.normpath(folder)
+    if not slash or linked[0] in "./~" or has_glob(folder) or not _ALL_OR_HISTORY.fullmatch(name):
         return False
-    return place in links or real_path(f"{root}/{place}") == root
+    return linked in links or real_path(f"{root}/{linked}") == root
 
 
 def entered(name: str, arguments: Reading) -> Iterator[str | None]:
@@ -324,11 +324,11 @@ def _links(name: str, arguments: Reading, root: PurePath) -> Iterator[tuple[str,
     link = named or "."
     for target in filter(None, targets):
         # In the place of the link, or in a folder of its name.
-        for place in (link, f"{link}/{PurePath(target).name}"):
-            leads_to = os.path.normpath(f"{PurePath(within(place, root)).parent}/{target}")
+        for made in (link, f"{link}/{PurePath(target).name}"):
+            leads_to = os.path.normpath(f"{PurePath(within(made, root)).parent}/{target}")
             leads_to = target if target.startswith(("/", "~")) else leads_to
             if is_vital(leads_to, root):
-                yield os.path.normpath(within(place, root)), leads_to
+                yield os.path.normpath(within(made, root)), leads_to
 
 
 def sources_and_target(arguments: Reading) -> tuple[Reading, str | None]:
@@ -362,8 +362,8 @@ def _before_moves(
         # What is not known may be any link of the workspace.
         for each in (os.path.normpath(within(word or "*", root)) for word in sources):
             origins.setdefault(target, []).append(each)
-            place = os.path.normpath(f"{target}/{PurePath(each).name}")
-            origins.setdefault(place, []).append(each)
+            moved = os.path.normpath(f"{target}/{PurePath(each).name}")
+            origins.setdefault(moved, []).append(each)
     found, new = set[str](), {*paths} if origins else set[str]()
     for _ in range(_MOVES_MAX):
         each_before = chain.from_iterable(_renamed(path, origins) for path in new)
@@ -375,13 +375,13 @@ def _before_moves(
 def _renamed(path: str, origins: Mapping[str, Sequence[str]]) -> Iterator[str]:
     """Yield *path* with what begins it replaced by each of its *origins*."""
     path = path.removeprefix("./")
-    for place, before in origins.items():
-        if has_glob(place):
-            parts, length = path.split("/"), place.count("/") + 1
-            is_behind = len(parts) > length and fnmatchcase("/".join(parts[:length]), place)
+    for now, before in origins.items():
+        if has_glob(now):
+            parts, length = path.split("/"), now.count("/") + 1
+            is_behind = len(parts) > length and fnmatchcase("/".join(parts[:length]), now)
             yield from ("/".join((each, *parts[length:])) for each in before if is_behind)
-        elif path.startswith(f"{place}/"):
-            yield from (each + path[len(place) :] for each in before)
+        elif path.startswith(f"{now}/"):
+            yield from (each + path[len(now) :] for each in before)
 
 
 def _is_behind(word: str | None, links: Sequence[str], root: PurePath) -> bool:

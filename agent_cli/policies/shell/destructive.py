@@ -34,8 +34,8 @@ from agent_cli.policies.shell.git_losses import (
     moves_history_away,
 )
 from agent_cli.policies.shell.losses import lost_by_subcommand, takes_try_back
-from agent_cli.policies.shell.places import FILLS
 from agent_cli.policies.shell.readings import BEYOND, Reading, written_commands
+from agent_cli.policies.shell.remote_commands import FILLS
 from agent_cli.policies.shell.searches import (
     EVERY_FILE,
     EVERY_NAME,

@@ -25,7 +25,9 @@ from agent_cli.policies.shell.deleted_folders import (
 )
 from agent_cli.policies.shell.foreign_code import LEADS_UP
 from agent_cli.policies.shell.known_words import whole_text
-from agent_cli.policies.shell.places import (
+from agent_cli.policies.shell.reach import Reach
+from agent_cli.policies.shell.readings import Reading
+from agent_cli.policies.shell.remote_commands import (
     MAY_BE_OTHERS,
     STARTED,
     joined,
@@ -34,8 +36,6 @@ from agent_cli.policies.shell.places import (
     text_of,
     words_of,
 )
-from agent_cli.policies.shell.reach import Reach
-from agent_cli.policies.shell.readings import Reading
 from agent_cli.policies.shell.searches import split_search, starts_remover
 from agent_cli.policies.shell.starters import base_name, is_shell, options_end
 from agent_cli.policies.shell.syntax import descendants, source, syntax_tree

@@ -29,7 +29,6 @@ from agent_cli.policies.shell.foreign_code import (
     starts_code,
 )
 from agent_cli.policies.shell.known_words import with_known_words
-from agent_cli.policies.shell.places import place_of_input, script_read
 from agent_cli.policies.shell.readings import (
     BEYOND,
     UNSEEN,
@@ -39,6 +38,7 @@ from agent_cli.policies.shell.readings import (
     readings,
     tails,
 )
+from agent_cli.policies.shell.remote_commands import script_read, target_of_input
 from agent_cli.policies.shell.starters import (
     OPTION_OF_PROSE,
     OPTION_WITH_PROSE,
@@ -130,8 +130,8 @@ def texts_run(script: str) -> Mapping[str, bool]:
         texts += chain.from_iterable(map(commands_in, inside))
     if is_unseen:
         texts += inside
-    elif places := {*map(place_of_input, seen)} - {None}:
-        texts += (script_read(each, places) for each in _texts(script, seen))
+    elif targets := {*map(target_of_input, seen)} - {None}:
+        texts += (script_read(each, targets) for each in _texts(script, seen))
     found = dict.fromkeys((*texts, *_with_values(script, is_all=is_unseen)), False)
     for text, is_code, is_whole in _files_run(script, seen):
         found |= dict.fromkeys(commands_in(text), False) if is_code else {text: is_whole}

@@ -33,7 +33,7 @@ _HERE: Final = late_pattern(r"(?:\$\{?PWD\}?|\$\(pwd\)|`pwd`)/?")
 _NAMES_HISTORY: Final = late_pattern(
     r"(?<![\w./*-])(?:\./)?\.git(?![\w.*-]|/[\w.*])", re.IGNORECASE
 )
-_PLACES_MAX: Final = 2_000
+_MOVES_MAX: Final = 2_000
 _EVERYTHING = r"\./?|:/|\*"
 # An argument that makes a git command behind it irreversible.
 _GIT_LOSSES = tuple(
@@ -116,11 +116,11 @@ def moves_history_away(
     """
     if not (moves := {arguments for name, arguments in commands if name == "mv"}):
         return False
-    places: list[str] = []
+    moved_to: list[str] = []
     is_named = _names_history(commands) or _NAMES_HISTORY.search(script) is not None
     paths: dict[str, str] = {}  # A long command is read from each word on.
     for name, arguments in commands:
-        if len(places) > _PLACES_MAX:
+        if len(moved_to) > _MOVES_MAX:
             return True
         if name == "mv":
             if arguments[-1:] == (None,) and None in arguments[:-1] and arguments[:-1] in moves:
@@ -132,17 +132,17 @@ def moves_history_away(
             for each in filter(None, sources):
                 source = paths.get(each) or os.path.normpath(within(each, root))
                 paths[each] = source
-                if not (is_history(source) or _holds(source, places) or _is_around(each, root)):
+                if not (is_history(source) or _holds(source, moved_to) or _is_around(each, root)):
                     continue
                 if target is None or target.startswith(NEW) or _is_outside(target, root):
                     return True
                 inside = os.path.normpath(within(target, root))
-                places += (inside, os.path.normpath(f"{inside}/{PurePath(source).name}"))
+                moved_to += (inside, os.path.normpath(f"{inside}/{PurePath(source).name}"))
         elif name in FINDS and "mv" in arguments and "-delete" not in arguments:
             continue
-        elif places and (name in DELETERS or "clean" in arguments[:1]):
+        elif moved_to and (name in DELETERS or "clean" in arguments[:1]):
             named = (os.path.normpath(within(word, root)) for word in arguments if word)
-            if any(_holds(each, places) for each in named):
+            if any(_holds(each, moved_to) for each in named):
                 return True
     return False
 
@@ -173,11 +173,11 @@ def _names_history(commands: Iterable[tuple[str, Reading]]) -> bool:
     return any(word and is_history(word) for _, arguments in commands for word in arguments)
 
 
-def _holds(path: str, places: Sequence[str]) -> bool:
-    """Return whether *path* is one of *places*, or a folder around or in it."""
+def _holds(path: str, moved_to: Sequence[str]) -> bool:
+    """Return whether *path* is one of *moved_to*, or a folder around or in it."""
     return any(
         f"{each}/".startswith(f"{path}/") or (each != "." and path.startswith(f"{each}/"))
-        for each in places
+        for each in moved_to
     )
 
 

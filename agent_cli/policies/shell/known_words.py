@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from agent_cli.policies.shell.assignments import EXPANSIONS, NEW, Assignments, script_in
 from agent_cli.policies.shell.braces import TooManyWords, unbraced
 from agent_cli.policies.shell.deleted_folders import CHANGE_DIR, is_cache
-from agent_cli.policies.shell.places import MAY_BE_OTHERS, removals_elsewhere
+from agent_cli.policies.shell.remote_commands import MAY_BE_OTHERS, removals_elsewhere
 from agent_cli.policies.shell.starters import is_shell
 from agent_cli.policies.shell.syntax import (
     ENTERS_FIRST,
@@ -93,7 +93,7 @@ def with_known_words(script: str, *, own_temporary: bool) -> Sequence[str]:
         return ()
     is_sequence = known is not None and _runs_in_order(script)
     may_be_others = MAY_BE_OTHERS.search(script) is not None
-    place = _Place(has_links=_MAKES_LINKS.search(script) is not None)
+    current = _CurrentFolder(has_links=_MAKES_LINKS.search(script) is not None)
     changes: list[tuple[Node, Sequence[str]]] = []
     for node in descendants(tree):
         if node.type != "command":
@@ -107,12 +107,12 @@ def with_known_words(script: str, *, own_temporary: bool) -> Sequence[str]:
         needs = name is None or source(name) not in _IGNORE_EMPTY
         words = node.children_by_field_name("argument")
         if is_folder and is_sequence and not words:
-            place.after(node, ())
+            current.after(node, ())
         for word in words:
             texts = _texts(word, known, needs_text=needs, own_temporary=own_temporary)
-            texts = place.after(node, texts) if is_folder and is_sequence else texts
+            texts = current.after(node, texts) if is_folder and is_sequence else texts
             if not needs and is_sequence and source(word) in _ALL_HERE:
-                texts = place.all_files() or texts
+                texts = current.all_files() or texts
             if texts and None not in texts and texts != [source(word)]:
                 changes.append((word, [each or "" for each in texts]))
     # Words that stand for the same texts change together: mostly, they are one variable.
@@ -228,7 +228,7 @@ def _sets_nothing_unseen(tree: "Node", script: str) -> bool:
     return True
 
 
-class _Place:
+class _CurrentFolder:
     """The folder that a script is in after each `cd`, from where it started; ".." if unknown."""
 
     def __init__(self, *, has_links: bool) -> None:

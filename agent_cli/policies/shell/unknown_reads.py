@@ -171,8 +171,8 @@ class _Script:
                 yield node.end_byte, _own_shell(node).end_byte
 
     def _is_lost_at(self, node: "Node") -> bool:
-        places = (begin <= node.start_byte < end for begin, end in self._lost)
-        return self._is_lost or any(places)
+        lost_parts = (begin <= node.start_byte < end for begin, end in self._lost)
+        return self._is_lost or any(lost_parts)
 
 
 def _own_shell(node: "Node") -> "Node":

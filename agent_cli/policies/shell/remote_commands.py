@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 FILLS: Final = ("mv", "ln", "mount", "rsync")
 """They fill a folder with what may be nowhere else."""
-Place: TypeAlias = Literal["machine", "container", "new container"]
+Target: TypeAlias = Literal["machine", "container", "new container"]
 
 # The words of a command, each ended by a NUL, up to the command that it runs elsewhere.
 _WORD: Final = r"[^\0]*\0"
@@ -73,7 +73,7 @@ _THIS_HOST: Final = (
 )
 _ADB: Final = rf"adb\0(?>(?:-[de]\0|-[sHPt]\0{_WORD})*)"
 _NAME: Final = r"[^-\0][^\0]*\0"
-_WAYS: Final[Mapping[Place, re.Pattern[str]]] = MappingProxyType(
+_WAYS: Final[Mapping[Target, re.Pattern[str]]] = MappingProxyType(
     {
         "container": late_pattern(
             rf"{_STARTED}(?:(?:{_DOCKER}(?:container\0)?|{_COMPOSE})exec\0(?>(?:{_FLAG}|{_SET})*){_NAME}"
@@ -136,21 +136,21 @@ def removals_elsewhere(command: "Node", whole: str) -> Sequence[tuple["Node", st
     texts = [*map(text_of, words)]
     if (way := _way(texts, words)) is None:
         return ()
-    place, at = way
+    target, at = way
     words, texts = words[at:], texts[at:]
-    if place != "machine":
-        left = _left_of(texts, place, "", whole, 0)
+    if target != "machine":
+        left = _left_of(texts, target, "", whole, 0)
     elif None in texts:
         return ()
     else:
         handed = " ".join(filter(None, texts))
-        is_changed = (kept := _script_left(handed, place, whole, 0)) != handed
+        is_changed = (kept := _script_left(handed, target, whole, 0)) != handed
         left = [kept, *[""] * (len(texts) - 1)] if is_changed else texts
     changed = zip(words, texts, left, strict=True)
     return [(word, shlex.quote(new) if new else "") for word, old, new in changed if new != old]
 
 
-def place_of_input(words: Reading) -> Literal["here", "machine"] | None:
+def target_of_input(words: Reading) -> Literal["here", "machine"] | None:
     """Return where *words*, `ssh host` or `adb shell`, start a shell that runs what it reads."""
     if not words or base_name(words[0] or "") not in ("ssh", "adb"):
         return None
@@ -158,9 +158,9 @@ def place_of_input(words: Reading) -> Literal["here", "machine"] | None:
     return found and ("here" if found["here"] is not None else "machine")
 
 
-def script_read(script: str, places: Collection[str | None]) -> str:
-    """Return *script*, which shells in *places* read, without what it may delete elsewhere."""
-    return script if "here" in places else _script_left(script, "machine", script, 0)
+def script_read(script: str, targets: Collection[str | None]) -> str:
+    """Return *script*, which shells in *targets* read, without what it may delete elsewhere."""
+    return script if "here" in targets else _script_left(script, "machine", script, 0)
 
 
 def words_of(command: "Node") -> list["Node"]:
@@ -181,42 +181,42 @@ def line_of(texts: Sequence[str | None]) -> str:
     return "".join(f"{_UNKNOWN if each is None else each}\0" for each in texts)
 
 
-def _way(texts: Sequence[str | None], words: Sequence["Node"] = ()) -> tuple[Place, int] | None:
+def _way(texts: Sequence[str | None], words: Sequence["Node"] = ()) -> tuple[Target, int] | None:
     """Return where the command of *texts* runs another one, and at which of them it begins.
 
     A value of *words* that bash splits may share a folder with a new container.
     """
     line = line_of(texts)
-    for place, pattern in _WAYS.items():
+    for target, pattern in _WAYS.items():
         if found := pattern.match(line):
             begin = line.count("\0", 0, found.end())
             pairs = zip(texts[:begin], words, strict=False)
             is_split = any(text is None and word.type != "string" for text, word in pairs)
-            return None if is_split and place == "new container" else (place, begin)
+            return None if is_split and target == "new container" else (target, begin)
     return None
 
 
 def _left_of(
-    texts: Sequence[str | None], place: Place, folder: str, whole: str, depth: int
+    texts: Sequence[str | None], target: Target, folder: str, whole: str, depth: int
 ) -> Sequence[str | None]:
-    """Return the words *texts* of a command in *place* with `:` for what it may delete."""
+    """Return the words *texts* of a command in *target* with `:` for what it may delete."""
     begin = 1 if texts[:1] in (["sudo"], ["doas"]) else 0
     name, behind = base_name((texts[begin:] or [""])[0] or ""), texts[begin + 1 :]
-    if name in REMOVES_NAMED and _may_remove(behind, place, folder, whole):
+    if name in REMOVES_NAMED and _may_remove(behind, target, folder, whole):
         return [_DOES_NOTHING, *[""] * (len(texts) - 1)]
-    if name in FINDS and place != "machine" and _may_find(behind):
+    if name in FINDS and target != "machine" and _may_find(behind):
         return [_DOES_NOTHING, *[""] * (len(texts) - 1)]
     left = [*texts]
     for at in range(begin + 2, len(texts)):
         option, script = texts[at - 1], texts[at]
         if is_shell(name) and option and script and _RUNS_SCRIPT.fullmatch(option):
-            left[at] = _script_left(script, place, whole, depth + 1)
+            left[at] = _script_left(script, target, whole, depth + 1)
             break
     return left
 
 
-def _script_left(script: str, place: Place, whole: str, depth: int) -> str:
-    """Return *script*, which a shell in *place* runs, with `:` for what it may delete.
+def _script_left(script: str, target: Target, whole: str, depth: int) -> str:
+    """Return *script*, which a shell in *target* runs, with `:` for what it may delete.
 
     It is in *whole*, which may move something that is nowhere else to a folder that it deletes.
     """
@@ -232,7 +232,7 @@ def _script_left(script: str, place: Place, whole: str, depth: int) -> str:
             continue
         words = words_of(node)
         texts = [*map(text_of, words)]
-        within, begin = _way(texts, words) or (place, 0)
+        within, begin = _way(texts, words) or (target, 0)
         start = "" if begin else ".." if is_moved else folder
         left = _left_of(texts[begin:], within, start, whole, depth)
         # What stands before, among and behind the words may run commands, too.
@@ -244,22 +244,22 @@ def _script_left(script: str, place: Place, whole: str, depth: int) -> str:
     return b"".join([*pieces, text[at:]]).decode()
 
 
-def _may_remove(words: Sequence[str | None], place: Place, folder: str, whole: str) -> bool:
-    """Return whether `rm` with *words* may delete in *place*; relative paths begin in *folder*."""
+def _may_remove(words: Sequence[str | None], target: Target, folder: str, whole: str) -> bool:
+    """Return whether `rm` with *words* may delete in *target*; relative paths begin in *folder*."""
     end = options_end(words)
     options = [word for word in words[:end] if word and word.startswith("-")]
     named = [*(word for word in words[:end] if word not in options), *words[end + 1 :]]
     paths = [joined(folder, each) for each in named if each]
     if len(paths) < len(named) or not paths or any(".." in each.split("/") for each in paths):
         return False
-    if place == "new container":
+    if target == "new container":
         return not any(map(_ROOT_OR_HOME.fullmatch, paths))
     if any(map(_is_here, paths)) or (
-        place == "machine" and any(map(_OF_THE_SYSTEM.fullmatch, paths))
+        target == "machine" and any(map(_OF_THE_SYSTEM.fullmatch, paths))
     ):
         return False
     if any(map(_RECURSES.fullmatch, options)):
-        is_own = place == "container"
+        is_own = target == "container"
         return all(_is_made_again(x, is_own=is_own) and not _is_filled(x, whole) for x in paths)
     return not any(map(EVERY_NAME.fullmatch, paths))
 
