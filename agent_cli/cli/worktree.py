@@ -148,8 +148,8 @@ def _close(session: _Session, inside: Path, here: Path) -> None:
     delete = f" && {git} branch -D {name}" if branch.startswith(_BRANCHES) else ""
     print(f"worktree kept: {tree.path} ({_summary(work)})", file=sys.stderr)
     if work.files:
-        git = f"git -C {shlex.quote(str(tree.path))}"
-        print(f"  commit:    {git} add --all && {git} commit", file=sys.stderr)
+        there = f"git -C {shlex.quote(str(tree.path))}"
+        print(f"  commit:    {there} add --all && {there} commit", file=sys.stderr)
     print(
         f"  merge it:  {git} merge {name if branch else commit_of(tree.path, 'HEAD')}",
         file=sys.stderr,

@@ -60,6 +60,24 @@ def test_changed_worktree_is_kept_and_its_merge_commands_are_printed(repository:
     assert git("branch", folder=repository) == "* main"
 
 
+def test_files_not_committed_come_with_the_commands_that_are_printed(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The branch was merged in its own worktree, which does nothing, and then deleted."""
+    monkeypatch.setenv("GIT_EDITOR", "echo new >")
+    for who in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{who}_NAME", "Test")
+        monkeypatch.setenv(f"GIT_{who}_EMAIL", "test@example.org")
+    with serve_in_thread(reply(WRITE), reply("Done.")) as api:
+        ended = agent_cli("-p", "go", "--worktree", "fix", *YOLO, api=api)
+
+    assert "(0 commits, 1 file not committed)" in ended.stderr
+    commands = [line.partition(":")[2] for line in ended.stderr.splitlines()[-3:]]
+    subprocess.run(["sh", "-ec", "\n".join(commands)], check=True, capture_output=True)
+    assert (repository / "sub" / "new.txt").read_text() == "new\n"
+    assert git("branch", folder=repository) == "* main"
+
+
 def test_files_on_the_command_line_are_those_of_the_directory_it_was_typed_in(
     repository: Path,
 ) -> None:
