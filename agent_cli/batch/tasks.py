@@ -93,7 +93,7 @@ def read_tasks(path: Path) -> list[Task]:
             try:
                 reader.read(line)
             except UsageError as fault:
-                faults.append(f"{path} line {number}: {fault}")
+                faults.append(f"{path}:{number}: {fault}")
     if len(faults) > _FAULTS_MAX:
         faults[_FAULTS_MAX:] = [f"and {len(faults) - _FAULTS_MAX} lines more are wrong"]
     if faults:
@@ -175,8 +175,10 @@ class _Reader:
 def _parsed(line: str) -> TaskLine:
     try:
         row = json.loads(line)
+    except json.JSONDecodeError as error:  # its line is always the first
+        raise UsageError(f"not valid JSON: {error.msg}, at column {error.colno}") from error
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"not JSON: {error}") from error
+        raise UsageError(f"not valid JSON: {error}") from error
     if not isinstance(row, dict):
         raise UsageError('write an object, {"id": "a", "prompt": "..."}')
     try:

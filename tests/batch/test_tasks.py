@@ -69,8 +69,8 @@ def test_byte_order_mark_is_no_part_of_the_first_task(tmp_path: Path) -> None:
 @each_row(
     ("line", "sentence"),
     [
-        ("{", "not JSON: "),
-        ("[" * 100_000, "not JSON: "),
+        ('{"id": }', "not valid JSON: Expecting value, at column 8"),
+        ("[" * 100_000, "not valid JSON: "),
         ("[1]", "write an object"),
         ({"prompt": "go"}, "id is missing"),
         ({"id": 1, "prompt": "go"}, "id must be text"),
@@ -103,7 +103,7 @@ def test_each_fault_in_the_task_file_is_reported_with_its_line_number(
         read_tasks(file)
 
     told = str(refused.value)
-    assert told.startswith(f"{file} line 2: ")
+    assert told.startswith(f"{file}:2: ")
     assert sentence in told
     assert "\n" not in told
 

@@ -82,9 +82,7 @@ def test_invalid_batch_is_refused_before_any_run_starts() -> None:
         continued = agent_cli("-c", "batch", "tasks.jsonl", api=api)
 
     assert (run.code, run.stdout, api.requests) == (2, "", [])
-    assert run.stderr.endswith(
-        "tasks.jsonl line 2: id 'a' is used twice: give each task its own id\n"
-    )
+    assert run.stderr.endswith("tasks.jsonl:2: id 'a' is used twice: give each task its own id\n")
     assert (continued.code, continued.stdout) == (2, "")
     assert "--continue cannot be used with batch" in continued.stderr
     assert not Path("tasks.batch").exists()
