@@ -214,8 +214,8 @@ def _part(block: Block) -> Json:
             return {"type": "text", "content": text}
         case {"type": "thinking", "thinking": thinking}:
             return {"type": "reasoning", "content": thinking}
-        case {"type": "tool_use", "id": id, "name": name, "input": given}:
-            return {"type": "tool_call", "id": id, "name": name, "arguments": given}
+        case {"type": "tool_use", "id": id, "name": name, "input": call_input}:
+            return {"type": "tool_call", "id": id, "name": name, "arguments": call_input}
         case _:  # images and documents: only the type is sent
             return {"type": block["type"]}
 

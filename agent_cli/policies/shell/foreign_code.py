@@ -256,8 +256,8 @@ def started_by(words: Reading) -> Iterator[str]:
     if any(map(_STARTS.search, codes)):
         behind = max(at for at, word in enumerate(words) if word in codes) + 1
         yield " ".join(filter(None, words[behind:]))
-        given = (word for word in words[1:] if word and word not in codes and " " in word)
-        yield from (set_value(word) or word for word in given)
+        others = (word for word in words[1:] if word and word not in codes and " " in word)
+        yield from (set_value(word) or word for word in others)
     if _OF_WINDOWS.fullmatch(base_name(words[0] or "")):
         line = " ".join("$_" if word is None else word for word in words)
         yield from _of_windows(line, _CMDLET_OR_ALIAS)

@@ -243,10 +243,10 @@ def option_scripts(words: Sequence[str | None]) -> Iterator[str]:
     """Yield the commands that the program of *words* takes in an option or behind a mark."""
     name = _usual_name(words[0] or "")
     option = _COMMAND_OPTIONS.get(name)
-    for at, given in enumerate(words[1:], 1):
-        if not given:
+    for at, argument in enumerate(words[1:], 1):
+        if not argument:
             continue
-        word = _unabbreviated(name, given)
+        word = _unabbreviated(name, argument)
         if option and (found := option.match(word)):
             value = _value(word, found.end(), words[at + 1 :])
             yield from filter(None, (value, set_value(value)))
