@@ -21,7 +21,7 @@ from agent_cli.headless.output_dir import OutputDir
 from agent_cli.headless.report import EXIT_CODES, RunReport
 from agent_cli.prompt_files import read_prompt
 from agent_cli.providers.anthropic.connection import Connection
-from agent_cli.providers.anthropic.models import model_by_id
+from agent_cli.providers.anthropic.models import model_by_id, standard_id
 from agent_cli.providers.anthropic.platforms import ANTHROPIC
 from agent_cli.providers.anthropic.reply_builder import ReplyBuilder
 from agent_cli.providers.anthropic.wire import parameters
@@ -201,9 +201,12 @@ def _template(options: tuple[str, ...]) -> ModelRequest:
     arguments = parse_arguments(("-p=x", *options))
     startup = start(arguments, may_ask=False)
     settings = startup.loaded.settings
+    model = model_by_id(settings.model_id())
+    if (standard := standard_id(model.id)) != model.id:
+        raise UsageError(f"--batch-api has no fast mode: name the model {standard}")
     system = (arguments.system_prompt, arguments.append_system_prompt)
     return ModelRequest(
-        model=model_by_id(settings.model_id()),
+        model=model,
         messages=(),
         system=tuple(filter(None, ("\n\n".join(filter(None, system)),))),
         max_tokens=settings.max_tokens,

@@ -251,7 +251,7 @@ FOREIGN_SLASH_COMMANDS: Final[Mapping[str, Foreign]] = {
     "terminal-setup": Foreign(_CLAUDE, instead="Alt-Enter starts a new line: docs/terminals.md"),
     "stop": Foreign(_CODEX, instead="/jobs stop 1 ends a command in the background"),
     "name": Foreign(_PI, "rename"),
-    "fast": Foreign(_CLAUDE, instead="/effort low thinks less, /model changes the model"),
+    "fast": Foreign(_CLAUDE, instead="/model opus-fast answers faster, at twice the price"),
     "scoped-models": Foreign(_PI, instead="/model chooses among [models] of the settings"),
     "import": Foreign(_CODEX_PI, instead="leave, and use agent-cli import --dry-run"),
     "reload": Foreign(_PI, instead="start anew with agent-cli -c: all files are read again"),

@@ -38,6 +38,8 @@ Effort: TypeAlias = ThinkingLevel | Literal["max"]
 
 EFFORT_ALIASES: Final[Mapping[str, ThinkingLevel]] = {"max": "xhigh"}
 
+FAST: Final = "-fast"
+"""The end of a model's name or id that asks for its fast mode."""
 MAX_TOKENS: Final = 32_000
 MAX_ROUNDS: Final = 100
 CONCURRENCY: Final = 8

@@ -334,8 +334,11 @@ class Settings(NamedTuple):
         """Return the model id for an alias of `[models]`, or for Claude Code's name of one.
 
         Other names are returned unchanged, but for the window that Claude Code adds: "opus[1m]".
+        What ends in "-fast" asks for fast mode of the model that the rest names.
         """
         requested = (self.model if name is None else name).removesuffix("[1m]")
         alias = requested.lower()
+        if alias.endswith(options.FAST) and alias not in self.models:
+            return f"{self.model_id(requested[: -len(options.FAST)])}{options.FAST}"
         known = alias if alias in self.models else _MODEL_WORDS.get(alias, requested)
         return self.models.get(known, known)

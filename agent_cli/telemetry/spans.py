@@ -24,6 +24,7 @@ from agent_cli.contracts.provider import (
     StreamFn,
     closable,
 )
+from agent_cli.contracts.timeline import Usage
 from agent_cli.system.records import dataclass
 from agent_cli.telemetry import conventions
 from agent_cli.telemetry.conventions import Content, Instruments
@@ -167,10 +168,13 @@ class _Chat:
         used = self._recorder.instruments.used
         # A server's name of the requested model may be one that no price is known for.
         answered = reply.model if reply.declined else self._model_id
-        used(self._labels, reply.usage, self._price(answered, reply.usage))
+        used(self._labels, reply.usage, self._cost(answered, reply.usage))
         for each in reply.beside:
             labels = {**self._labels, "gen_ai.response.model": conventions.plain(each.model)}
-            used(labels, each.usage, self._price(each.model, each.usage))
+            used(labels, each.usage, self._cost(each.model, each.usage))
+
+    def _cost(self, model: str, usage: Usage) -> int | None:
+        return usage.cost_microdollars or self._price(model, usage)
 
     def failed(self, error: BaseException) -> None:
         """Record the failure of the call; after a complete reply there is none."""

@@ -118,6 +118,16 @@ def test_rejected_key_is_no_result() -> None:
     assert not Path("tasks.batch/RESULTS.jsonl").exists()
 
 
+def test_task_in_fast_mode_fails_before_anything_is_sent() -> None:
+    """The API has none for batches."""
+    write_tasks({"id": "a", "prompt": "One?"})
+
+    run = agent_cli(*ON_API, "--model", "opus-fast")
+
+    assert run.code == 1
+    assert "no fast mode: name the model claude-opus-5-5" in run.stdout
+
+
 @pytest.mark.parametrize(
     ("task", "options", "sentence"),
     [

@@ -40,6 +40,10 @@ MILLION = 1_000_000
         ("claude-haiku-5-5", Usage(input_tokens=100_001, output_tokens=100), 50_250),
         ("claude-haiku-5-5", Usage(input_tokens=1, cache_read_tokens=100_000), 5_000),
         ("claude-opus-5-5", Usage(), 0),
+        # In fast mode all tokens cost twice as much, but a search does not.
+        ("claude-opus-5-5-fast", Usage(MILLION, 1000, 1000, 1000, 1000), 8_066_400),
+        ("claude-fable-5-2-fast", Usage(cache_read_tokens=MILLION, web_searches=1), 410_000),
+        ("claude-sonnet-5-5-fast", Usage(input_tokens=1), None),
         ("claude-fable-5-2", Usage(cache_read_tokens=MILLION, output_tokens=1), 200_040),
         ("claude-opus-4-5", Usage(input_tokens=2, output_tokens=1), 35),
         ("claude-sonnet-4-5-20250929", Usage(input_tokens=2, output_tokens=1), 21),
@@ -52,6 +56,22 @@ def test_cost_of_a_reply_follows_the_price_list(
 ) -> None:
     """Costs are whole micro-dollars; without a known price the cost is None, not zero."""
     assert cost_microdollars(model, usage) == microdollars
+
+
+def test_prices_of_the_user_hold_for_the_fast_mode_of_the_model_too() -> None:
+    """Twice as much, unless the user says how much."""
+    price = price_list({"claude-opus-5": "6/30", "claude-opus-5-5": "1/2"})
+    other = price_list({"claude-opus-5": "6/30", "claude-opus-5-fast": "7/31"})
+
+    assert price("claude-opus-5-fast", Usage(1, 1)) == 72
+    assert other("claude-opus-5-fast", Usage(1, 1)) == 38
+
+
+def test_fast_mode_generates_more_in_the_time_that_a_broken_reply_had() -> None:
+    """Up to 2.5 times as much; the cost of such a reply is bounded by it."""
+    ids = ("claude-opus-5-5", "claude-opus-5-5-fast")
+
+    assert [model_by_id(id).output_tokens_per_s for id in ids] == [500, 1_250]
 
 
 def test_prices_of_the_user_apply_to_their_models_only() -> None:

@@ -14,11 +14,18 @@ from agent_cli.contracts.messages import (
 )
 from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.contracts.tooling import ToolSpec
-from agent_cli.providers.anthropic.betas import BETAS, TASK_BUDGETS, THINKING_BINDING, Beta, usable
+from agent_cli.providers.anthropic.betas import (
+    BETAS,
+    FAST_MODE,
+    TASK_BUDGETS,
+    THINKING_BINDING,
+    Beta,
+    usable,
+)
 from agent_cli.providers.anthropic.models import model_by_id, model_table
 from agent_cli.providers.anthropic.platforms import ANTHROPIC, BEDROCK
 from agent_cli.providers.anthropic.refused_parts import LEFT_OUT
-from tests.messages_api import FakeMessagesApi, ReceivedRequest, error, reply
+from tests.messages_api import FakeMessagesApi, ReceivedRequest, Reply, error, reply
 from tests.providers.asking import asker, request
 
 CALL: Block = {"type": "tool_use", "id": "t1", "name": "read", "input": {}}
@@ -197,6 +204,46 @@ async def test_beta_that_a_server_refuses_is_off_for_the_session(
     assert headers == [f"{THINKING_BINDING.header},{TASK_BUDGETS.header}", *[other.header] * 2]
     assert [beta.fields[0] in str(got.body) for got in api.requests] == [True, False, False]
     assert caplog.text.count("beta off") == 1
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        error(400, "invalid_request_error", "speed: this model has no fast mode"),
+        error(429, "rate_limit_error", "This request would exceed your limit of fast tokens"),
+    ],
+)
+async def test_fast_mode_that_is_refused_or_used_up_is_off(
+    refusal: Reply, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The call is repeated at once, at the usual speed and price."""
+    asked = request(model="claude-opus-5-5-fast")
+    figures = {"input_tokens": 1_000, "output_tokens": 1_000}
+    answers = (reply("ok", usage=figures) for _ in range(2))
+    async with FakeMessagesApi(refusal, *answers) as api, asker(api) as it:
+        costs = [(await it.ask(asked)).reply.usage.cost_microdollars for _ in range(2)]
+
+    assert (costs, it.waits_s) == ([24_000] * 2, [])
+    assert [each.body["model"] for each in api.requests] == ["claude-opus-5-5"] * 3
+    assert [each.body.get("speed") for each in api.requests] == ["fast", None, None]
+    headers = [FAST_MODE.header in each.headers["anthropic-beta"] for each in api.requests]
+    assert headers == [True, False, False]
+    assert caplog.text.count("fast mode: not used any more") == 1
+
+
+async def test_other_models_than_the_fast_one_answer_at_the_usual_speed() -> None:
+    """And the same model without fast mode is none to fall back on."""
+    others = ("claude-opus-5-5", "claude-sonnet-5-5", "claude-fable-5-2-fast")
+    fallbacks = tuple(map(model_by_id, others))
+    async with FakeMessagesApi(reply("ok"), reply("ok")) as api, asker(api) as it:
+        await it.ask(request(model="claude-opus-5-5-fast", fallbacks=fallbacks))
+        await it.ask(request(fallbacks=fallbacks[2:]))
+
+    models = [each.body["fallbacks"] for each in api.requests]
+    assert models == [
+        [{"model": name, "speed": None} for name in ("claude-sonnet-5-5", "claude-fable-5-2")],
+        [{"model": "claude-fable-5-2"}],
+    ]
 
 
 async def test_refused_fallbacks_are_off_and_older_replies_lose_their_mark() -> None:

@@ -22,15 +22,21 @@ END: Payload = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}
 STOP: Payload = {"type": "message_stop"}
 
 
-def built(*events: Payload) -> ReplyBuilder:
+def built(*events: Payload, model: str = "claude-opus-5") -> ReplyBuilder:
     """Return a builder fed with *events*."""
-    builder = ReplyBuilder("claude-opus-5", "req_1")
+    builder = ReplyBuilder(model, "req_1")
     for event in events:
         list(builder.feed(event))
     return builder
 
 
-def reply_of(block: Block, deltas: Iterable[Payload], *, usage: Json = None) -> Reply:
+def reply_of(
+    block: Block,
+    deltas: Iterable[Payload],
+    *,
+    usage: Json = None,
+    model: str = "claude-opus-5",
+) -> Reply:
     """Return the reply of one block."""
     return built(
         START,
@@ -39,6 +45,7 @@ def reply_of(block: Block, deltas: Iterable[Payload], *, usage: Json = None) -> 
         {"type": "content_block_stop", "index": 0},
         {**END, "usage": usage} if usage else END,
         STOP,
+        model=model,
     ).reply()
 
 
@@ -48,6 +55,40 @@ def _used(output_tokens: int, model: str = "", kind: str = "message") -> Payload
 
 
 SONNET, OPUS, FABLE = "claude-sonnet-5-5", "claude-opus-5", "claude-fable-5-2"
+
+
+FAST = "claude-opus-5-fast"
+
+
+@each_row(
+    ("requested", "usage", "answered", "cost"),
+    [
+        (FAST, {"speed": "fast"}, FAST, 60_000),
+        (FAST, {"speed": "standard"}, OPUS, 30_000),
+        (FAST, {}, FAST, 60_000),  # not told: no limit of cost may be passed
+        (OPUS, {}, OPUS, 30_000),
+        (OPUS, {"speed": "fast"}, FAST, 60_000),
+        (FAST, {"iterations": [_used(1_000, OPUS)]}, FAST, 60_000),
+    ],
+)
+def test_reply_costs_the_price_of_the_speed_that_it_had(
+    requested: str, usage: dict[str, Json], answered: str, cost: int
+) -> None:
+    """A server may answer at the usual speed, and then asks for the usual price."""
+    tokens: Json = {"input_tokens": 1_000, "output_tokens": 1_000, **usage}
+    reply = reply_of({"type": "text", "text": "hi"}, [], usage=tokens, model=requested)
+
+    assert (reply.model, reply.billed.cost_microdollars) == (answered, cost)
+
+
+def test_model_that_declined_in_fast_mode_costs_its_price() -> None:
+    """The one that answered did so at the usual speed."""
+    tries = [_used(3, OPUS), _used(9, SONNET, "fallback_message")]
+    usage: Json = {"input_tokens": 1_000, "speed": "standard", "iterations": [*tries]}
+    reply = reply_of({"type": "text", "text": "hi"}, [], usage=usage, model=FAST)
+
+    assert (reply.model, reply.usage.cost_microdollars) == (SONNET, 2_090)
+    assert [(e.model, e.usage.cost_microdollars) for e in reply.beside] == [(FAST, 10_150)]
 
 
 @pytest.mark.parametrize(

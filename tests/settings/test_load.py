@@ -603,6 +603,18 @@ def test_claude_code_model_names_resolve_to_aliases() -> None:
     ]
 
 
+def test_fast_mode_is_asked_for_behind_any_name_of_a_model() -> None:
+    """Unless an alias has that very name."""
+    write_user('[models]\nhigh = "claude-x"\nsmall-fast = "claude-y"\n')
+
+    settings = load().settings
+
+    names = ("Opus-fast", "claude-opus-5-5-fast", "small-fast")
+    assert [settings.model_id(name) for name in names] == [
+        *("claude-x-fast", "claude-opus-5-5-fast", "claude-y"),
+    ]
+
+
 def test_models_of_claude_codes_variables_are_the_defaults() -> None:
     """Guides to gateways and to other servers set them beside ANTHROPIC_BASE_URL."""
     variables = {

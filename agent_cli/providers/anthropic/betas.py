@@ -11,7 +11,7 @@ from typing import Final, get_args
 
 from agent_cli.contracts.options import PlatformName
 from agent_cli.contracts.provider import Model
-from agent_cli.providers.anthropic.models import with_known_facts
+from agent_cli.providers.anthropic.models import standard_id, with_known_facts
 from agent_cli.providers.anthropic.platforms import Platform
 from agent_cli.system.records import dataclass
 
@@ -134,6 +134,12 @@ OUTPUT_FORMAT: Final = Beta(
     r"|[Ss]tructured outputs?\b|\bcompile.*\bschema\b",
     models=lambda model: bool(model.thinking),  # all that are known, from 4.5 on
 )
+FAST_MODE: Final = Beta(
+    name="fast mode",
+    header="fast-mode-2026-02-01",  # some of the models need none
+    fields=("speed",),
+    models=lambda model: standard_id(model.id) != model.id,
+)
 WEB_SEARCH: Final = Beta(
     name="web searches by the API",
     header="",
@@ -164,6 +170,7 @@ BETAS: Final = (
     COMPACTION,
     MESSAGE_THREADS,
     OUTPUT_FORMAT,
+    FAST_MODE,
     WEB_SEARCH,
     WEB_FETCH,
 )

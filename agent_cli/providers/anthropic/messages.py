@@ -18,6 +18,7 @@ from agent_cli.providers.anthropic.betas import MESSAGE_EFFORT, MESSAGE_THREADS
 from agent_cli.providers.anthropic.connection import Connection
 from agent_cli.providers.anthropic.loop_clients import Client, LoopClients
 from agent_cli.providers.anthropic.message_threads import MessageThreads
+from agent_cli.providers.anthropic.models import standard_id
 from agent_cli.providers.anthropic.platforms import ANTHROPIC
 from agent_cli.providers.anthropic.refused_parts import RefusedParts
 from agent_cli.providers.anthropic.wire import counted
@@ -185,7 +186,7 @@ async def _call(
         from agent_cli.providers.anthropic.reply_builder import ReplyBuilder
         from agent_cli.providers.events import joined, reply_end
 
-        builder = ReplyBuilder(request.model.id, opened.request_id, connection.price)
+        builder = ReplyBuilder(_id_asked(request, sent), opened.request_id, connection.price)
         try:
             async with aclosing(_payloads(opened, limit)) as arriving:
                 async for payloads in arriving:
@@ -201,6 +202,12 @@ async def _call(
             raise broken_off("the reply ended before it was complete", opened.request_id)
         await opened.finish()
     yield reply_end(builder.reply(), request.session_id)
+
+
+def _id_asked(request: ModelRequest, sent: Mapping[str, Json]) -> str:
+    """Return the id of the model that *sent* asks: not of fast mode, if a server refused that."""
+    standard = standard_id(request.model.id)
+    return standard if sent["model"] == standard and "speed" not in sent else request.model.id
 
 
 def _built(

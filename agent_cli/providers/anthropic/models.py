@@ -11,6 +11,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final, Literal, overload
 
+from agent_cli.contracts import options
 from agent_cli.contracts.errors import AgentCliError, ModelError, ProviderNotFound
 from agent_cli.contracts.options import ThinkingLevel
 from agent_cli.contracts.provider import Model, ModelRequest, Price
@@ -19,6 +20,8 @@ from agent_cli.providers.anthropic.platforms import plain_model_id
 from agent_cli.system.records import dataclass
 
 _PROVIDER: Final = "anthropic"
+# Fast mode generates up to 2.5 times as much in a second.
+_FAST_RATE: Final = Decimal("2.5")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ class PriceTier:
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """One entry of models.toml."""
+    """One entry of models.toml; `fast` is 0 for a model without fast mode."""
 
     context_window: int
     max_output_tokens: int
@@ -55,11 +58,12 @@ class ModelFacts:
     default_effort: str = ""
     prices: tuple[PriceTier, ...] = ()
     cache: CacheMultiples = CacheMultiples()
+    fast: Decimal = Decimal(0)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelTable:
-    """The whole of models.toml."""
+    """The whole of models.toml, with a second entry for each model that has a fast mode."""
 
     prices_as_of: str
     output_tokens_per_s: int
@@ -74,12 +78,16 @@ def model_table() -> ModelTable:
     text = (files("agent_cli.providers.anthropic") / "models.toml").read_text(encoding="utf-8")
     # Decimal, because costs are added up and binary fractions would round 0.1 dollars.
     found = tomllib.loads(text, parse_float=Decimal)
+    models = {name: _facts_in(entry) for name, entry in found["models"].items()}
+    fast = {
+        f"{name}{options.FAST}": _at_fast_speed(each) for name, each in models.items() if each.fast
+    }
     return ModelTable(
         prices_as_of=found["prices_as_of"],
         output_tokens_per_s=found["output_tokens_per_s"],
         web_searches=Decimal(found["web_searches"]),
         cache=_multiples(found["cache"]),
-        models={name: _facts_in(entry) for name, entry in found["models"].items()},
+        models=models | fast,
     )
 
 
@@ -91,8 +99,24 @@ def _facts_in(entry: Mapping[str, Any]) -> ModelFacts:
         "efforts": frozenset(entry["efforts"]),
         "prices": tuple(prices),
         "cache": _multiples(entry.get("cache", {})),
+        "fast": Decimal(entry.get("fast", 0)),
     }
     return ModelFacts(**{**entry, **read})
+
+
+def _at_fast_speed(facts: ModelFacts) -> ModelFacts:
+    prices = tuple(_times(facts.fast, tier) for tier in facts.prices)
+    return replace(facts, prices=prices, fast=Decimal(0))
+
+
+def _times(factor: Decimal, tier: PriceTier) -> PriceTier:
+    return replace(tier, input=factor * tier.input, output=factor * tier.output)
+
+
+def standard_id(model_id: str) -> str:
+    """Return the id of the model that *model_id* asks for, which may ask for fast mode too."""
+    is_fast = model_id.endswith(options.FAST) and model_id in model_table().models
+    return model_id.removesuffix(options.FAST) if is_fast else model_id
 
 
 def _multiples(found: Mapping[str, Any]) -> CacheMultiples:
@@ -113,6 +137,7 @@ def model_by_id(model_id: str) -> Model:
     facts = _facts(model_id)
     if facts is None:
         return Model(model_id)
+    rate = _FAST_RATE if model_id.endswith(options.FAST) else 1
     return Model(
         model_id,
         context_window=facts.context_window,
@@ -125,7 +150,7 @@ def model_by_id(model_id: str) -> Model:
         takes_threads=facts.threads,
         signs_summaries=facts.compaction,
         default_effort=facts.default_effort,
-        output_tokens_per_s=model_table().output_tokens_per_s,
+        output_tokens_per_s=round(model_table().output_tokens_per_s * rate),
     )
 
 
@@ -177,9 +202,7 @@ def with_known_facts(model: Model) -> Model:
 def cost_microdollars(model_id: str, usage: Usage) -> int | None:
     """Return the cost of *usage* in millionths of a dollar, or None if no price is known.
 
-    It counts the tokens of one reply at list price, and the web searches of the server. Fast mode
-    (`usage.speed`) and the inner rounds of `usage.iterations` are not priced, because this program
-    does not request them.
+    It counts the tokens of one reply at list price, and the web searches of the server.
     """
     facts = _facts(model_id)
     return _cost(facts.prices, facts.cache, usage) if facts and facts.prices else None
@@ -203,6 +226,9 @@ def price_list(of_user: Mapping[str, str]) -> Price:
         for name, text in of_user.items()
         for input, output in [text.split("/")]
     }
+    for name, tier in list(tiers.items()):
+        if (facts := _facts(name)) and facts.fast:
+            tiers.setdefault(f"{name}{options.FAST}", _times(facts.fast, tier))
     return cost if tiers else cost_microdollars
 
 

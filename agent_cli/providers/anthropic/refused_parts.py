@@ -14,7 +14,7 @@ from agent_cli.contracts.media_files import REQUEST_CHARS_MAX, without_document
 from agent_cli.contracts.provider import Model, ModelRequest
 from agent_cli.contracts.timeline import Block, Json
 from agent_cli.providers.anthropic.accepted_history import without_thinking
-from agent_cli.providers.anthropic.betas import Beta, usable
+from agent_cli.providers.anthropic.betas import FAST_MODE, Beta, usable
 from agent_cli.providers.anthropic.connection import Connection
 from agent_cli.providers.anthropic.hosted_tools import hosted_by
 from agent_cli.providers.anthropic.sent_images import (
@@ -108,6 +108,8 @@ class RefusedParts:
         """
         if rejects_size(failed):
             return request if self._makes_room(failed, sent) else None
+        if failed.error.status == 429 and "speed" in sent:  # fast mode has a limit of its own
+            return self._without([FAST_MODE], request, failed)
         if failed.error.status != 400:
             return None
         bare = without_thinking(request.messages)
@@ -118,13 +120,7 @@ class RefusedParts:
             _warn("earlier searches are sent as text", failed)
             return replace(request, messages=as_text(request.messages))
         if betas := self._refused_betas(request, failed):
-            names = ", ".join(beta.name for beta in betas)
-            _warn(f"{names}: not used any more", failed, "beta off")
-            self._betas.update(betas)
-            for beta in betas:
-                if name := hosted_by(beta):
-                    self._connection.on_refused_tool(name, failed.reason)
-            return request
+            return self._without(betas, request, failed)
         if tool := _refused_tool(failed, sent):
             _log.info("tool left out", reason=failed.reason, tool=tool["name"])
             self._tools.add(_definition(tool))
@@ -139,6 +135,18 @@ class RefusedParts:
             self._fields.add(OPTIONAL_FIELDS[field])
             return request
         return None
+
+    def _without(
+        self, betas: Sequence[Beta], request: ModelRequest, failed: CallFailed
+    ) -> ModelRequest:
+        """Use *betas* no more, and return *request*."""
+        names = ", ".join(beta.name for beta in betas)
+        _warn(f"{names}: not used any more", failed, "beta off")
+        self._betas.update(betas)
+        for beta in betas:
+            if name := hosted_by(beta):
+                self._connection.on_refused_tool(name, failed.reason)
+        return request
 
     def _makes_room(self, failed: CallFailed, sent: dict[str, Json]) -> bool:
         """Allow half of the media, by their size, from now on; return False without large ones."""

@@ -10,6 +10,7 @@ from dataclasses import replace
 from uuid import uuid4
 
 from agent_cli.contracts.hosted_blocks import is_use
+from agent_cli.contracts.options import FAST
 from agent_cli.contracts.provider import (
     BlockEnd,
     Price,
@@ -24,7 +25,8 @@ from agent_cli.contracts.provider import (
 from agent_cli.contracts.timeline import NO_USAGE, Block, Json, ModelUsage, Usage
 from agent_cli.providers.anthropic.accepted_history import FALLBACK
 from agent_cli.providers.anthropic.hosted_tools import own_name
-from agent_cli.providers.anthropic.models import cost_microdollars
+from agent_cli.providers.anthropic.models import cost_microdollars, standard_id
+from agent_cli.providers.anthropic.platforms import plain_model_id
 from agent_cli.providers.encoding import count_in, tool_input, whole_input
 from agent_cli.providers.failures import BrokenReply
 from agent_cli.providers.found_tools import true_call
@@ -68,8 +70,7 @@ class ReplyBuilder:
                 self._message = _mapping(event.get("message"))
                 self._take_usage(self._message.get("usage"))
                 self.begun = True
-                model = str(self._message.get("model") or self._model_id)
-                yield ReplyStart(model, self._billed(model))
+                yield ReplyStart(self._model, self._billed(self._model))
             case "content_block_start":
                 yield from self._start_block(event)
             case "content_block_delta":
@@ -98,26 +99,35 @@ class ReplyBuilder:
         If a model declined and another answered, the calls before the change are left out: the API
         accepts no result for them.
         """
-        model = str(self._message.get("model") or self._model_id)
         blocks = [self._blocks[index] for index in sorted(self._blocks)]
         change = max((at for at, each in enumerate(blocks) if each["type"] == FALLBACK), default=-1)
         serving = self._fallback()
         return Reply(
             id=str(self._message.get("id") or f"msg_{uuid4().hex}"),
-            model=str(serving.get("model")) if serving else model,
+            model=str(serving.get("model")) if serving else self._model,
             content=tuple(
                 block
                 for at, block in enumerate(blocks)
                 if at > change or not str(block["type"]).endswith("tool_use")
             ),
             stop_reason=str(self._end["stop_reason"]),
-            usage=self._usage_of(model),
+            usage=self._usage_of(self._model),
             request_id=self._request_id,
             stop_details=self._end.get("stop_details"),
             cache_miss=_cache_miss(self._message.get("diagnostics")),
             declined=self._model_id if serving else "",
             beside=self._beside(),
         )
+
+    @property
+    def _model(self) -> str:
+        """The id of the model that began the reply; in fast mode the one that asks for it."""
+        model = str(self._message.get("model") or self._model_id)
+        fast = f"{plain_model_id(model).removesuffix(FAST)}{FAST}"
+        speed = self._usage.get("speed")
+        # Without a word about the speed, the higher price is the safe one.
+        is_fast = speed == "fast" or (speed is None and fast == self._model_id)
+        return fast if is_fast else model
 
     def _start_block(self, event: Mapping[str, Json]) -> Iterator[StreamEvent]:
         index = _index(event)
@@ -205,7 +215,8 @@ class ReplyBuilder:
         return replace(tokens, cost_microdollars=self._price(model, tokens))
 
     def _model_of(self, iteration: Mapping[str, Json]) -> str:
-        return str(iteration.get("model") or self._model_id)
+        model = str(iteration.get("model") or self._model_id)
+        return self._model_id if model == standard_id(self._model_id) else model
 
     def _last(self) -> Mapping[str, Json] | None:
         """Return the usage of the last model that was asked, if there were several."""

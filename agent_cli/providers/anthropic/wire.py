@@ -11,13 +11,14 @@ from typing import Final
 from agent_cli.contracts.found_tools import CALL_FOUND
 from agent_cli.contracts.media_files import REQUEST_CHARS_MAX
 from agent_cli.contracts.messages import LlmMessage, UserMessage
-from agent_cli.contracts.provider import ModelRequest
+from agent_cli.contracts.provider import Model, ModelRequest
 from agent_cli.contracts.timeline import Block, Json
 from agent_cli.contracts.tooling import ToolSpec
 from agent_cli.providers.anthropic.betas import (
     BETAS,
     CACHE_DIAGNOSTICS,
     COMPACTION,
+    FAST_MODE,
     INLINE_TOOLS,
     MESSAGE_EFFORT,
     OUTPUT_FORMAT,
@@ -28,7 +29,7 @@ from agent_cli.providers.anthropic.betas import (
     Beta,
     usable,
 )
-from agent_cli.providers.anthropic.models import thinking_parameters
+from agent_cli.providers.anthropic.models import standard_id, thinking_parameters
 from agent_cli.providers.anthropic.platforms import ANTHROPIC, Platform
 from agent_cli.providers.anthropic.sent_images import (
     number_max,
@@ -90,21 +91,20 @@ def parameters(
     efforts = MESSAGE_EFFORT in betas and _leave_effort_to_messages(thinking, request.messages)
     form = MessageForm(model=request.model, betas=betas, compat=compat, has_efforts=efforts)
     made = (translated or Translated()).made(request, form)
-    number = number_max(request.model.context_window)
-    messages = _with_fitting_images(made, image_chars_max, number, compat=compat)
+    messages = _with_fitting_images(made, request.model, image_chars_max, compat=compat)
     automatic = platform.has_automatic_caching
     is_cached = not (compat or request.stands_alone)
     sent: dict[str, Json] = {
-        "model": platform.model_id(request.model.id),
+        "model": _id_of(request.model, platform, compat=compat),
+        **({"speed": "fast"} if FAST_MODE in betas else {}),
         "max_tokens": min(request.max_tokens, request.model.max_output_tokens),
         "messages": [*_with_markers(messages, automatic=automatic)] if is_cached else [*messages],
         **_fixed_part(request.system, made.tools, marked=not compat),
         **thinking,
+        **({"compaction": summary} if summary else {}),
     }
     if automatic and is_cached:
         sent["cache_control"] = FIVE_MINUTES
-    if summary:
-        sent["compaction"] = summary
     used = {
         THINKING_BINDING: THINKING_BINDING in betas and _drop_stale_thinking(sent),
         TASK_BUDGETS: TASK_BUDGETS in betas and _set_budget(sent, request.task_budget),
@@ -116,10 +116,17 @@ def parameters(
         MESSAGE_EFFORT: efforts,
         COMPACTION: COMPACTION in betas and (bool(summary) or has_signed_summary(request)),
         OUTPUT_FORMAT: OUTPUT_FORMAT in betas and _set_format(sent, request),
+        FAST_MODE: FAST_MODE in betas,
     }
     if headers := [beta.header for beta in BETAS if used.get(beta) and beta.header]:
         sent["betas"] = [*headers]
     return sent | _options(request, compat=compat)
+
+
+def _id_of(model: Model, platform: Platform, *, compat: bool) -> str:
+    """Return the id to send: elsewhere than on Anthropic's API, fast models have their own."""
+    is_own = platform is ANTHROPIC and not compat
+    return platform.model_id(standard_id(model.id) if is_own else model.id)
 
 
 def counted(sent: Mapping[str, Json]) -> dict[str, Json]:
@@ -155,10 +162,11 @@ def _options(request: ModelRequest, *, compat: bool) -> dict[str, Json]:
 
 
 def _with_fitting_images(
-    made: MadeMessages, chars_max: int, number: int, *, compat: bool
+    made: MadeMessages, model: Model, chars_max: int, *, compat: bool
 ) -> Sequence[Block]:
     if not made.has_media:
         return made.messages
+    number = number_max(model.context_window)
     if compat:
         return without_oldest(without_documents(made.messages), chars_max, number)
     return without_large_among_many(without_oldest(made.messages, chars_max, number))
@@ -275,17 +283,23 @@ def _may_cite(sent: dict[str, Json]) -> bool:
 
 
 def _name_fallbacks(sent: dict[str, Json], request: ModelRequest, platform: Platform) -> bool:
-    """Name the models to ask if the request's declines; return False without any."""
-    if request.fallbacks:
-        asked = min(request.max_tokens, request.model.max_output_tokens)
-        sent["fallbacks"] = [
-            {
-                "model": platform.model_id(model.id),
-                **({} if asked <= (most := model.max_output_tokens) else {"max_tokens": most}),
-            }
-            for model in request.fallbacks
-        ]
-    return bool(request.fallbacks)
+    """Name the models to ask if the request's declines; return False without any.
+
+    They answer at normal speed: `usage` does not say which of several was fast.
+    """
+    asked = min(request.max_tokens, request.model.max_output_tokens)
+    named: list[Json] = [
+        {
+            "model": _id_of(model, platform, compat=False),
+            **({"speed": None} if "speed" in sent else {}),
+            **({} if asked <= (most := model.max_output_tokens) else {"max_tokens": most}),
+        }
+        for model in request.fallbacks
+        if standard_id(model.id) != standard_id(request.model.id)
+    ]
+    if named:
+        sent["fallbacks"] = named
+    return bool(named)
 
 
 def _may_gain_tools(made: MadeMessages, tools: Sequence[ToolSpec]) -> bool:

@@ -49,6 +49,7 @@ BODY_FIELDS = (
     "fallbacks",
     "metadata",
     "output_config",
+    "speed",
     "stream",
     "system",
     "thinking",

@@ -32,7 +32,7 @@ from agent_cli.providers.anthropic.betas import (
     Beta,
 )
 from agent_cli.providers.anthropic.hosted_tools import hosted_request
-from agent_cli.providers.anthropic.models import EFFORTS, with_known_facts
+from agent_cli.providers.anthropic.models import EFFORTS, standard_id, with_known_facts
 from agent_cli.providers.anthropic.sent_images import holds_media
 from agent_cli.providers.found_tools import refers, with_found
 from agent_cli.providers.hosted_history import is_hosted
@@ -386,5 +386,5 @@ def _is_signed(message: LlmMessage, model_id: str) -> bool:
     return (
         isinstance(message, UserMessage)
         and message.signed is not None
-        and message.signed.model == model_id
+        and standard_id(message.signed.model) == standard_id(model_id)
     )
