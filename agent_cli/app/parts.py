@@ -26,12 +26,12 @@ from agent_cli.policies.permissions import Permissions, ProjectRules
 from agent_cli.policies.shell.reach import Reach
 from agent_cli.policies.summarizer import Summarizer
 from agent_cli.providers.anthropic.connection import Connection
-from agent_cli.providers.anthropic.models import model_by_id, price_list
+from agent_cli.providers.anthropic.models import in_us, model_by_id, price_list
 from agent_cli.providers.anthropic.platforms import PLATFORMS
 from agent_cli.providers.retries import RetryPolicy
 from agent_cli.sandbox import Sandbox
 from agent_cli.settings import WrittenRule
-from agent_cli.settings.environment import chosen_platform
+from agent_cli.settings.environment import chosen_platform, serving
 from agent_cli.system import paths
 from agent_cli.system.authorship import SessionFolders
 from agent_cli.system.programs import users_path
@@ -57,6 +57,7 @@ def connection(
     """Return the connection to the model's server; see `Connection` for the callbacks."""
     settings, arguments = startup.loaded.settings, startup.arguments
     environment = startup.environment
+    platform = chosen_platform(settings, environment)
     return Connection(
         base_url=environment.get("ANTHROPIC_BASE_URL"),
         api_key=environment.get("ANTHROPIC_API_KEY") or None,
@@ -66,7 +67,8 @@ def connection(
         compat=settings.provider.compat,
         threads_above_tokens=settings.provider.threads_above_tokens,
         threads_elsewhere=settings.provider.threads_elsewhere,
-        platform=PLATFORMS[chosen_platform(settings, environment)],
+        serving=serving(settings, platform),
+        platform=PLATFORMS[platform],
         variables=environment.without_project(),  # its keys are the project's own
         record=arguments.record,
         replay=arguments.replay,
@@ -99,7 +101,9 @@ def model(startup: StartupContext, name: str | None = None) -> Model:
 
 def price(startup: StartupContext) -> Price:
     """Return the prices of models: the user's own, and the known prices of all other models."""
-    return price_list(startup.loaded.settings.prices)
+    settings = startup.loaded.settings
+    prices = price_list(settings.prices)
+    return in_us(prices) if settings.provider.inference_geo == "us" else prices
 
 
 def retry_policy(startup: StartupContext) -> RetryPolicy:

@@ -103,6 +103,7 @@ class ApiRuns:
         """Use the prices and the redaction of *connection*."""
         self._price = connection.price
         self._redact = connection.redact
+        self._serving = connection.serving
         self._templates: dict[tuple[str, ...], ModelRequest] = {}
 
     def request(self, work: TaskRun) -> ApiRequest:
@@ -118,7 +119,7 @@ class ApiRuns:
         request = replace(self._templates[common], messages=(UserMessage.of(text),))
         if limit := _value(work.options, _LIMIT):
             request = within(in_microdollars(float(limit)), request, self._price)
-        sent = parameters(request, compat=False)
+        sent = {**parameters(request, compat=False), **self._serving}
         # Each prompt is sent once, so writing it to the cache would only cost more.
         sent.pop("cache_control", None)
         betas = sent.pop("betas", [])
@@ -144,8 +145,9 @@ class ApiRuns:
 
     def _answer(self, message: dict[str, Json]) -> RunReport:
         model = str(message.get("model") or "")
+        is_placed = "inference_geo" in self._serving
         started: dict[str, Json] = {"type": "message_start", "message": message}
-        begun = next(ReplyBuilder(model, None, self._price).feed(started))
+        begun = next(ReplyBuilder(model, None, self._price, is_placed=is_placed).feed(started))
         assert isinstance(begun, ReplyStart)
         cost = begun.usage.cost_microdollars
         content = message.get("content")

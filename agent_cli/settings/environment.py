@@ -269,6 +269,23 @@ def chosen_platform(settings: Settings, environment: Environment) -> PlatformNam
     return SWITCHES[on[0]]
 
 
+def serving(settings: Settings, platform: PlatformName) -> Mapping[str, str]:
+    """Return the fields of each request about where and in which tier it is served.
+
+    Raises:
+        SettingsError: *platform* knows none, so the inference would be anywhere.
+    """
+    provider = settings.provider
+    wanted = (
+        ("inference_geo", provider.inference_geo, ("anthropic", "aws")),
+        ("service_tier", provider.service_tier, ("anthropic",)),
+    )
+    for name, value, platforms in wanted:
+        if value and not (provider.is_whole and platform in platforms):
+            raise SettingsError(f"provider.{name} needs Anthropic's own API: remove it")
+    return {name: value for name, value, _ in wanted if value}
+
+
 def switches_on(environment: Environment) -> list[str]:
     """Return the variables that choose a platform."""
     return [name for name in SWITCHES if environment.get(name, "").strip().lower() not in _OFF]

@@ -73,6 +73,14 @@ class ProviderSettings(NamedTuple):
     read_timeout_s: Annotated[float, number(1, 3600, "seconds")] = options.READ_TIMEOUT_S
     stall_timeout_s: Annotated[float, number(1, 86_400, "seconds")] = options.STALL_TIMEOUT_S
     compat: Annotated[bool, flag()] = False
+    inference_geo: Annotated[
+        options.InferenceGeo | None,
+        optional(choice(*get_args(options.InferenceGeo), user_only=True)),
+    ] = None
+    service_tier: Annotated[
+        options.ServiceTier | None,
+        optional(choice(*get_args(options.ServiceTier), user_only=True)),
+    ] = None
     threads_above_tokens: Annotated[int, _THREADS] = 200_000
     threads_elsewhere: Annotated[bool, flag()._replace(user_only=True)] = False
 

@@ -12,6 +12,7 @@ from agent_cli.providers.anthropic.models import (
     cost_microdollars,
     doubt_about,
     get_model,
+    in_us,
     model_by_id,
     model_table,
     price_list,
@@ -65,6 +66,17 @@ def test_prices_of_the_user_hold_for_the_fast_mode_of_the_model_too() -> None:
 
     assert price("claude-opus-5-fast", Usage(1, 1)) == 72
     assert other("claude-opus-5-fast", Usage(1, 1)) == 38
+
+
+def test_inference_in_the_united_states_costs_a_tenth_more() -> None:
+    """All tokens do, in fast mode too; a search does not."""
+    usage = Usage(1_000, 100, 1_000, 1_000, 1_000, web_searches=1)
+    plain, fast = ("claude-opus-5-5", "claude-opus-5-5-fast")
+
+    # 1,000 x (4 + 0.2 + 5 + 8) + 100 x 20 = 19,200 microdollars for the tokens.
+    assert in_us(cost_microdollars)(plain, usage) == 21_120 + 10_000
+    assert in_us(cost_microdollars)(fast, usage) == 42_240 + 10_000
+    assert in_us(cost_microdollars)("somebody-elses", usage) is None
 
 
 def test_fast_mode_generates_more_in_the_time_that_a_broken_reply_had() -> None:

@@ -81,6 +81,20 @@ def test_reply_costs_the_price_of_the_speed_that_it_had(
     assert (reply.model, reply.billed.cost_microdollars) == (answered, cost)
 
 
+@each_row(
+    ("geo", "is_placed", "cost"),
+    [("us", False, 33_000), ("us", True, 30_000), ("global", False, 30_000)],
+)
+def test_reply_from_the_united_states_costs_more(geo: str, is_placed: bool, cost: int) -> None:
+    """A workspace may be set to it. Where the request says so, the prices are those already."""
+    usage: Payload = {"input_tokens": 1_000, "output_tokens": 1_000, "inference_geo": geo}
+    builder = ReplyBuilder("claude-opus-5", None, is_placed=is_placed)
+    for event in (START, {**END, "usage": usage}, STOP):
+        list(builder.feed(event))
+
+    assert builder.reply().billed.cost_microdollars == cost
+
+
 def test_model_that_declined_in_fast_mode_costs_its_price() -> None:
     """The one that answered did so at the usual speed."""
     tries = [_used(3, OPUS), _used(9, SONNET, "fallback_message")]

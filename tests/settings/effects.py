@@ -247,6 +247,8 @@ def request() -> Seen:
         "max_tokens": body["max_tokens"],
         "effort": body.get("output_config"),
         "model_fallback": body.get("fallbacks"),
+        "provider.inference_geo": body.get("inference_geo"),
+        "provider.service_tier": body.get("service_tier"),
         "attach": "the content of the file" in str(body),
         "agents.enabled": "agent" in names_in(body),
         "tools.web_fetch": "web_fetch" in names_in(body),
@@ -716,6 +718,10 @@ JOURNEYS = (
             Row("max_tokens", "max_tokens = 123", 123),
             Row("effort", 'effort = "low"', {"effort": "low"}),
             Row("model_fallback", 'model_fallback = ["high,small"]', FALLBACKS),
+            Row("provider.inference_geo", 'provider.inference_geo = "us"', "us"),
+            Row(
+                "provider.service_tier", 'provider.service_tier = "standard_only"', "standard_only"
+            ),
             Row("attach", "attach = false", expected=False),
             Row("agents.enabled", "agents.enabled = false", expected=False),
             Row("tools.web_fetch", "tools.web_fetch = false", expected=False),

@@ -38,6 +38,7 @@ class Connection:
         threads_above_tokens: The server is asked to hold conversations from this size on; 0: none.
         threads_elsewhere: It is asked also if it is not Anthropic's own; one that passes requests
             on without what it does not know would lose the conversation.
+        serving: Fields of each request about where and in which tier it is served.
         record: Write the replies' bytes here.
         replay: Play a recording instead of asking a server.
         redact: Removes secrets from server text before it is shown or recorded.
@@ -62,6 +63,7 @@ class Connection:
     variables: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     threads_above_tokens: int = 0
     threads_elsewhere: bool = False
+    serving: Mapping[str, str] = field(default_factory=dict[str, str])
     record: Path | None = None
     replay: Path | None = None
     replay_pace: float = 0.0

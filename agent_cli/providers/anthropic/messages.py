@@ -186,7 +186,12 @@ async def _call(
         from agent_cli.providers.anthropic.reply_builder import ReplyBuilder
         from agent_cli.providers.events import joined, reply_end
 
-        builder = ReplyBuilder(_id_asked(request, sent), opened.request_id, connection.price)
+        builder = ReplyBuilder(
+            _id_asked(request, sent),
+            opened.request_id,
+            connection.price,
+            is_placed="inference_geo" in sent,
+        )
         try:
             async with aclosing(_payloads(opened, limit)) as arriving:
                 async for payloads in arriving:

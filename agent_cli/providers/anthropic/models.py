@@ -67,6 +67,7 @@ class ModelTable:
 
     prices_as_of: str
     output_tokens_per_s: int
+    us_only: Decimal
     web_searches: Decimal
     cache: CacheMultiples
     models: dict[str, ModelFacts]
@@ -85,6 +86,7 @@ def model_table() -> ModelTable:
     return ModelTable(
         prices_as_of=found["prices_as_of"],
         output_tokens_per_s=found["output_tokens_per_s"],
+        us_only=Decimal(found["us_only"]),
         web_searches=Decimal(found["web_searches"]),
         cache=_multiples(found["cache"]),
         models=models | fast,
@@ -230,6 +232,19 @@ def price_list(of_user: Mapping[str, str]) -> Price:
         if (facts := _facts(name)) and facts.fast:
             tiers.setdefault(f"{name}{options.FAST}", _times(facts.fast, tier))
     return cost if tiers else cost_microdollars
+
+
+def in_us(price: Price) -> Price:
+    """Return *price* where the inference is kept in the United States, which costs more."""
+
+    def cost(model_id: str, usage: Usage) -> int | None:
+        whole = price(model_id, usage)
+        searches = price(model_id, Usage(web_searches=usage.web_searches))
+        if whole is None or searches is None:
+            return None
+        return round((whole - searches) * model_table().us_only) + searches
+
+    return cost
 
 
 # Below this, other words pass for a model: "bogus" for opus.

@@ -80,6 +80,7 @@ class RefusedParts:
             refused=self._betas,
             translated=self._translated,
         )
+        sent |= where.serving
         for name in tuple(self._fields):
             sent.pop(name, None)
         if self._media:

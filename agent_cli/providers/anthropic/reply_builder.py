@@ -25,7 +25,7 @@ from agent_cli.contracts.provider import (
 from agent_cli.contracts.timeline import NO_USAGE, Block, Json, ModelUsage, Usage
 from agent_cli.providers.anthropic.accepted_history import FALLBACK
 from agent_cli.providers.anthropic.hosted_tools import own_name
-from agent_cli.providers.anthropic.models import cost_microdollars, standard_id
+from agent_cli.providers.anthropic.models import cost_microdollars, in_us, standard_id
 from agent_cli.providers.anthropic.platforms import plain_model_id
 from agent_cli.providers.encoding import count_in, tool_input, whole_input
 from agent_cli.providers.failures import BrokenReply
@@ -46,13 +46,20 @@ class ReplyBuilder:
     """One reply under construction. Feed it every event; `reply()` after the last one."""
 
     def __init__(
-        self, model_id: str, request_id: str | None, price: Price = cost_microdollars
+        self,
+        model_id: str,
+        request_id: str | None,
+        price: Price = cost_microdollars,
+        *,
+        is_placed: bool = False,
     ) -> None:
+        """Build nothing yet; *is_placed* says that *price* is that of where the inference is."""
         self.begun = False
         self.ended = False
         self._model_id = model_id
         self._request_id = request_id
         self._price = price
+        self._is_placed = is_placed
         self._message: Mapping[str, Json] = {}
         self._usage: dict[str, Json] = {}
         self._end: Mapping[str, Json] = {}
@@ -212,7 +219,9 @@ class ReplyBuilder:
         return tuple(ModelUsage(model, usage) for model, usage in used.items())
 
     def _with_cost(self, model: str, tokens: Usage) -> Usage:
-        return replace(tokens, cost_microdollars=self._price(model, tokens))
+        is_dearer = self._usage.get("inference_geo") == "us" and not self._is_placed
+        price = in_us(self._price) if is_dearer else self._price
+        return replace(tokens, cost_microdollars=price(model, tokens))
 
     def _model_of(self, iteration: Mapping[str, Json]) -> str:
         model = str(iteration.get("model") or self._model_id)
