@@ -61,6 +61,14 @@ async def test_block_goes_back_first_and_unchanged_for_its_model_alone() -> None
     assert BETA not in api.requests[2].headers.get("anthropic-beta", "")
 
 
+async def test_tokens_of_a_request_for_a_summary_are_counted() -> None:
+    """It ends with a reply, which the API takes of no other request."""
+    async with FakeMessagesApi(count=lambda _request: 7) as api, asker(api) as it:
+        tokens = await it.provider.count_tokens(ending())
+
+    assert (tokens, api.refusals) == (7, [])
+
+
 async def test_refused_parameter_becomes_a_message_for_the_session() -> None:
     refusal = error(400, "invalid_request_error", "compaction: Extra inputs are not permitted")
     async with FakeMessagesApi(refusal, reply("Notes."), reply("Notes.")) as api, asker(api) as it:

@@ -54,6 +54,7 @@ COUNTED_FIELDS: Final = (
     "model",
     "betas",
     "cache_control",
+    "compaction",
     "output_config",
     "system",
     "thinking",
