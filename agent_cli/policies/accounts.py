@@ -39,6 +39,7 @@ class Account:
         holders: The running calls of the whole tree; their `str` names them.
         root: The account at the top.
         miscounted: At the root: whether the API counted a prompt too low before it was sent.
+        surcharge: At the root: the most that a reply has cost, as a multiple of its price.
     """
 
     def __init__(self, limit: int = 0, parent: "Account | None" = None) -> None:
@@ -50,6 +51,7 @@ class Account:
         self.holders: list[object] = parent.holders if parent else []
         self.root: Account = parent.root if parent else self
         self.miscounted = False
+        self.surcharge = 1.0
 
     @property
     def is_limited(self) -> bool:

@@ -12,6 +12,7 @@ Reservations are recorded in the conversation, so that a resumed prompt continue
 """
 
 import asyncio
+import math
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
@@ -54,6 +55,8 @@ LEAST_REPLY_TOKENS: Final = 1_280
 # With room for a reply this long, a call does not wait for running ones to settle.
 EASY_REPLY_TOKENS: Final = 8_192
 _MILLION: Final = 1_000_000
+# Of lower prices, a rounded micro-dollar would be too large a part.
+_EXACT: Final = 1_000
 
 
 class Ledger:
@@ -296,7 +299,7 @@ class Ledger:
         priced = [cost for cost in costs if cost is not None]
         if certain is None or len(priced) < len(costs):
             return None
-        return certain, max(sum(priced), certain)
+        return certain, max(self._with_surcharge(sum(priced)), certain)
 
     def _priced(self, request: ModelRequest, usage: Usage) -> int:
         """Return the cost of *usage* by each model that the server may ask for one reply."""
@@ -306,7 +309,10 @@ class Ledger:
             if priced is None:
                 raise LimitReached(unpriced(model.id), limit="max_cost")
             total += priced
-        return total
+        return self._with_surcharge(total)
+
+    def _with_surcharge(self, cost: int) -> int:
+        return math.ceil(cost * self.account.root.surcharge)
 
     def _cost(self, request: ModelRequest, usage: Usage) -> int | None:
         """Return the cost of *usage*; a server may report a model name without a price."""
@@ -326,6 +332,18 @@ class Ledger:
             tokens = 0 if is_sum else reply.usage.prompt_tokens
             self._bound.note(reserved.request, tokens)
             self._unrecorded.append(reserved)
+            if not is_sum:
+                self._note_surcharge(reserved.request, reply.usage)
+
+    def _note_surcharge(self, request: ModelRequest, usage: Usage) -> None:
+        """Reserve more from now on if *usage* cost more than its price.
+
+        That depends on where the server is, which a workspace may be set to.
+        """
+        price, cost = self._price(request.model.id, usage), usage.cost_microdollars
+        if price and cost and price > _EXACT:
+            root = self.account.root
+            root.surcharge = max(root.surcharge, cost / price)
 
     def _open_prompt(self) -> None:
         """Start from zero for a new prompt; for a resumed one, count its cost so far."""

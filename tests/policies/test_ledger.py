@@ -369,6 +369,26 @@ async def test_call_stopped_in_the_wait_before_a_retry_costs_nothing_more(
 AGAIN = Retrying(1, 5, 0.0, "cut", restarted=True, may_have_cost=True)
 
 
+async def test_reply_that_cost_more_than_its_price_raises_what_is_reserved() -> None:
+    """A workspace may be set to a place where the inference costs a tenth more."""
+    dearer = Usage(20_000, cost_microdollars=22_000)
+    said = Reply("msg", MODEL.id, (text_block("so"),), "end_turn", dearer)
+    conversation, model = Conversation(), ScriptedModel(said, said)
+    conversation.begin(UserMessage.of("go"))
+    ledger = Ledger(
+        model,
+        lambda: conversation,
+        price=lambda _model, usage: usage.prompt_tokens + usage.output_tokens,
+        account=Account(53_000),
+    )
+
+    for _ in range(2):
+        await ask(ledger)
+
+    # 31,000 are left: 20,000 tokens of the prompt and 8,181 of the reply, each a tenth dearer.
+    assert [request.max_tokens for request in model.requests] == [10_000, 8_181]
+
+
 async def test_retry_that_would_exceed_the_limit_is_refused() -> None:
     """Not even the shortest useful reply is paid for."""
     book = Book([TextDelta(0, "so"), AGAIN, *pieces(priced(7))], limit=WORST_CASE + 2_000)
