@@ -66,7 +66,7 @@ def test_dropped_replies_are_in_the_bill(limit: tuple[str, ...]) -> None:
 
 def test_sentence_about_an_unknown_price_names_the_rows_that_give_it() -> None:
     """Written into the settings as it says, the limit holds."""
-    limited = ("-p", "go", "--model", "claude-mythos-5-1", "--max-cost", "0.5")
+    limited = ("-p", "go", "--model", "claude-mythos-5-2", "--max-cost", "0.5")
     with serve_in_thread(reply("hi")) as api:
         refused = agent_cli(*limited, api=api)
         found = re.search(r"write (\[prices\]) (.*?), in dollars per million", refused.stderr)

@@ -48,6 +48,7 @@ MILLION = 1_000_000
         ("claude-fable-5-2", Usage(cache_read_tokens=MILLION, output_tokens=1), 200_040),
         ("claude-opus-4-5", Usage(input_tokens=2, output_tokens=1), 35),
         ("claude-sonnet-4-5-20250929", Usage(input_tokens=2, output_tokens=1), 21),
+        ("claude-mythos-5-1", Usage(1, 1, cache_read_tokens=1_000), 310),
         ("claude-mythos-5-2", Usage(input_tokens=1), None),
         ("somebody-elses", Usage(input_tokens=1), None),
     ],
