@@ -351,7 +351,10 @@ class Undecided:
         if is_undone:
             return shortened(_logged(await asyncio.to_thread(self._undone, found)))
         if is_undone is None:
-            return self._left(found)
+            sentences = self._left(found)
+            for sentence in sentences:
+                self._warn(f"sandbox: {sentence}")
+            return sentences
         return shortened(_logged([each.stays(_KEPT) for each in found]))
 
     async def _answer(self, paths: Sequence[Path]) -> bool | None:
@@ -361,7 +364,7 @@ class Undecided:
 
     def close(self) -> None:
         """Leave undecided files in place, with warnings."""
-        self._left(self._taken())
+        _logged(self._left(self._taken()))
 
     def _taken(self) -> list[Open]:
         with self._lock:
@@ -374,10 +377,7 @@ class Undecided:
     def _left(self, found: Sequence[Open]) -> Sequence[str]:
         if self._person is not None:
             self._person.note_undecided(each.path for each in found)
-        sentences = shortened(_logged([each.stays(NO_ANSWER) for each in found]))
-        for sentence in sentences:
-            self._warn(f"sandbox: {sentence}")
-        return sentences
+        return shortened([each.stays(NO_ANSWER) for each in found])
 
 
 def _logged(sentences: Sequence[str]) -> Sequence[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.sandbox import Sandbox, State
-from agent_cli.sandbox.aftermath import same_but_harmless
+from agent_cli.sandbox.aftermath import Appeared, Undecided, same_but_harmless
 from tests.sandbox.world import Decider, World, git, only, run_confined, world
 from tests.tables import each_row
 
@@ -152,6 +152,23 @@ def test_files_without_an_answer_are_named_once_and_stay() -> None:
         assert all("appeared while a command ran" in line for line in first)
         assert place.put_back == []
         assert (place.root / "new" / ".git" / "hooks" / "pre-commit").exists()
+
+
+def test_file_without_an_answer_is_told_of_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The console shows warnings of the log too: three lines stood there twice."""
+    warnings: list[str] = []
+    files = Undecided(tmp_path, Decider(answer=None), warnings.append)
+
+    files.add([Appeared.at(tmp_path / "one")])
+    [settled] = asyncio.run(files.settle())
+    logged = [*caplog.messages]
+    files.add([Appeared.at(tmp_path / "two")])
+    files.close()
+
+    assert (warnings, logged) == ([f"sandbox: {settled}"], [])
+    assert len(caplog.messages) == 1  # at the end, nothing else shows it
 
 
 def test_nobody_is_asked_about_what_a_tool_of_this_program_wrote() -> None:
