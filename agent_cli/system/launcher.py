@@ -44,6 +44,8 @@ HEADER_BYTES = 8
 _HAS_ORDER = b"+"
 _WORD_BYTES_MAX = 1024
 _DESCRIPTORS_MAX = 4
+_NESTED = "nested"
+_START_MS = 5
 _WITH_MODULES = ("restriction", "watched")
 
 
@@ -119,10 +121,23 @@ def _successor(word: bytes, control: socket.socket, locks: Iterable[int]) -> _Sp
     if not word.startswith(_HAS_ORDER):
         control.close()  # the session starts another launcher if it has more orders
         return None
-    restriction, watched = word.removeprefix(_HAS_ORDER).decode().split(",")
+    restriction, watched, nested = word.removeprefix(_HAS_ORDER).decode().split(",")
+    if nested:
+        _wait_for_order(control)
     for module in filter(None, (restriction, watched)):
         import_module(module)  # once, not in each keeper
     return _Spare(control, locks, watched)
+
+
+def _wait_for_order(control: socket.socket) -> None:
+    """Wait until a sandbox is being built, or for another order.
+
+    The next keeper would be made while the last one starts the program that builds the sandbox, and
+    the session makes the rules for it: a millisecond more for the command, on two processors.
+    """
+    poll = select.poll()
+    poll.register(control, select.POLLIN)
+    poll.poll(_START_MS)
 
 
 def _stand_by(control: socket.socket, launcher: socket.socket, watcher: str) -> None:
@@ -146,7 +161,7 @@ def _stand_by(control: socket.socket, launcher: socket.socket, watcher: str) -> 
     lock = held_lock(order)
     with launcher, contextlib.suppress(OSError):  # it may have been killed
         modules = [order[each]["module"] if order[each] else "" for each in _WITH_MODULES]
-        word = _HAS_ORDER + ",".join(modules).encode()
+        word = _HAS_ORDER + ",".join([*modules, _NESTED if order["nested"] else ""]).encode()
         socket.send_fds(launcher, [word], [lock] if lock >= 0 else [])
     control.close()
     link, output, *others = descriptors

@@ -311,6 +311,25 @@ def test_a_killed_launcher_is_replaced(launcher: Launcher, tmp_path: Path, victi
     assert output == "again\n"
 
 
+def test_sandboxed_commands_start_one_behind_the_other_without_a_pause(
+    launcher: Launcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next keeper is made when the last one is busy, but at once for the next order."""
+    program = "from agent_cli.system import launcher\nlauncher._START_MS = 600_000\nlauncher.main()"
+    ours, theirs = socket.socketpair()
+    with theirs:
+        words = [sys.executable, "-c", program, str(theirs.fileno())]
+        process = subprocess.Popen(words, pass_fds=[theirs.fileno()])
+    monkeypatch.setattr(launcher, "_control", ours)
+
+    found = [output_of(launcher, bash(f"echo {at}", tmp_path, nested=True)) for at in range(3)]
+
+    assert [text for text, _ in found] == ["0\n", "1\n", "2\n"]
+    assert [link.end(LIMIT_S) for _, link in found] == [True] * 3
+    ours.close()
+    assert process.wait(LIMIT_S) == 0
+
+
 @pytest.mark.parametrize("nested", [False, True])
 def test_output_of_a_command_ends_with_the_command(
     launcher: Launcher, tmp_path: Path, *, nested: bool
