@@ -111,10 +111,10 @@ def with_own_folder(text: str, path: str) -> str:
     Unless that is one from the root or the home, or outside; or the script goes up from there, and
     may copy itself.
     """
-    if path.startswith(("/", "~", "..")) or "/.." in path:
+    if "$(" not in text or path.startswith(("/", "~", "..")) or "/.." in path:
         return text
     folder, _, name = path.rpartition("/")
-    known = _FOLDER_OF_SCRIPT.sub(folder or ".", text)
+    known = _FOLDER_OF_SCRIPT.sub(lambda _: folder or ".", text)
     named = rf"(?<![\w.-]){re.escape(name)}(?![\w-])"
     if LEADS_UP.search(known) and (re.search(named, known) or _OWN_NAME.search(known)):
         return text

@@ -336,7 +336,7 @@ def _files_run(script: str, seen: Sequence[Reading]) -> Iterator[tuple[str, bool
     """
     run = paths_run(seen) if _WRITES.search(script) else dict[str, bool]()
     codes = {path.rpartition("/")[2]: is_code for path, is_code in run.items()}
-    named = runs_as_named(seen, script) if run else ()
+    named, done = runs_as_named(seen, script) if run else (), set[tuple[str, str, bool]]()
     # From the end on: a file may be made of one that was written before.
     for node in reversed([*descendants(syntax_tree(script))] if run else ()):
         opened = opened_file(node) if node.type == "file_redirect" else None
@@ -350,7 +350,9 @@ def _files_run(script: str, seen: Sequence[Reading]) -> Iterator[tuple[str, bool
         inside = readings(part)
         copied = chain.from_iterable(words[1:] for words in inside if words[:1] == ("cat",))
         codes |= {each.rpartition("/")[2]: is_code for each in filter(None, copied)}
-        yield from _as_run(part, inside, path, is_named=path in named, is_code=is_code)
+        if (part, path, is_code) not in done:
+            done.add((part, path, is_code))
+            yield from _as_run(part, inside, path, is_named=path in named, is_code=is_code)
     teed = {plain_path(word or "") for words in seen if words[:1] == ("tee",) for word in words}
     if path := next(iter(sorted(teed & run.keys())), ""):
         yield from _as_run(script, seen, path, is_named=path in named, is_code=run[path])
@@ -373,13 +375,13 @@ def _as_run(
     """
     put_in = {*_PUT_IN.findall(part)} if _IS_FILLED.search(part) else set[str]()
     is_sure = is_named and put_in.isdisjoint(OWN_NAMES)
-    for text in _texts(part, inside):
+    sets = re.compile(rf"(?<![$\{{\w])(?:{'|'.join(put_in) or '(?!)'})\b")
+    for text in dict.fromkeys(_texts(part, inside)):
         first = text.lstrip().partition("\n")[0] if text.lstrip()[:2] == "#!" else ""
         is_other = is_code or any(starts_code((word,)) for word in first[2:].split())
-        is_set = any(re.search(rf"(?<![$\{{\w]){each}\b", text) for each in put_in)
-        known = with_own_folder(text, path)
+        is_whole, known = not sets.search(text), with_own_folder(text, path)
         texts = (known,) if is_sure or known == text else (known, text)
-        yield from ((each, is_other, not is_set) for each in texts)
+        yield from ((each, is_other, is_whole) for each in texts)
 
 
 def _with_arguments(commands: Iterable[Reading]) -> Iterator[Reading]:

@@ -1619,6 +1619,7 @@ def test_verb_amid_a_line_that_cannot_be_parsed_asks_not(script: str, *, expecte
         *(("echo 'rm -rf ~' > a; . $X", True), ("echo 'rm -rf ~' > a; bash -c 'ls *'", False)),
         *(("echo 'rm -rf ~' > a; rsync a b; sh b", True),),
         *(("echo 'rm -rf ~' > a; dd if=a of=b; sh b", True),),
+        ("cat > 'a\\e/x' <<'E'\nrm -rf ~\ncd \"$(dirname $0)\"\nE\nsh 'a\\e/x'", True),
         ("cat > x.ps1 <<'E'\nRemove-Item -Recurse C:\\Users\nE\npwsh x.ps1", True),
         ("bash -c 'cat > x.sh <<E\nrm -rf build\nE\nbash x.sh'", False),
     ],

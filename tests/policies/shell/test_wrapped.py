@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis.strategies import lists, one_of, sampled_from, text
 
 from agent_cli.policies.shell import CommandRules, Reach, judge
 
@@ -66,3 +68,20 @@ def test_command_that_asks_does_so_wherever_it_stands() -> None:
 def test_each_command_that_asks_does_so_wherever_it_stands() -> None:
     """Threat 19: of all tables."""
     assert _weaker(1) == []
+
+
+_PIECES = (
+    *(" ", "\n", "'", '"', "$", "(", ")", "{", "}", "|", "&", ";", "<", ">", "<<E\n", "E\n", "`"),
+    *("\\", "\\\n", "x", "a/b", "*", "=", "$x", "${x}", "$(", "if ", "then ", "fi\n", "for i in "),
+    *("do ", "done\n", "case x in ", "esac\n", "bash -c ", "sh ", "xargs ", "find . ", "cd ", "!"),
+    *("rm -rf ", "echo ", "git ", "eval ", "-n ", "#", "[", "]", "~", "[[ ", "]] ", "é", "\t"),
+    *("python3 -c ", "ssh h ", "docker run ", "\0", "\ud800", "$'", "cat > ", "pwsh -c ", "ln -s "),
+)
+
+
+@given(lists(one_of(sampled_from(_PIECES), text(max_size=3)), max_size=400).map("".join))
+def test_every_text_is_judged(script: str) -> None:
+    """A command that no shell reads either is a question for the person, never an error."""
+    judged = judge(script, CommandRules(), Reach(root=Path("/srv/project"), home="/home/somebody"))
+
+    assert judged.verdict in ("ask", "undecided", "allow")
