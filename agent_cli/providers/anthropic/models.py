@@ -26,11 +26,11 @@ _FAST_RATE: Final = Decimal("2.5")
 
 @dataclass(frozen=True, slots=True)
 class CacheMultiples:
-    """Prices of cached tokens as multiples of the input price; None means the default."""
+    """Prices of cached tokens as multiples of the input price."""
 
-    write_5m: Decimal | None = None
-    write_1h: Decimal | None = None
-    read: Decimal | None = None
+    write_5m: Decimal
+    write_1h: Decimal
+    read: Decimal
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +43,15 @@ class PriceTier:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelFacts:
-    """One entry of models.toml; `fast` is 0 for a model without fast mode."""
+class KnownModel:
+    """One entry of models.toml; its facts have the names of the fields of `Model`.
 
-    context_window: int
-    max_output_tokens: int
-    thinking: frozenset[str]
-    efforts: frozenset[str]
-    binds_thinking: bool = False
-    task_budget: bool = False
-    system_messages: bool = False
-    threads: bool = False
-    compaction: bool = False
-    default_effort: str = ""
-    prices: tuple[PriceTier, ...] = ()
-    cache: CacheMultiples = CacheMultiples()
+    `fast` is 0 for a model without fast mode.
+    """
+
+    model: Model
+    prices: tuple[PriceTier, ...]
+    cache: CacheMultiples
     fast: Decimal = Decimal(0)
 
 
@@ -66,11 +60,10 @@ class ModelTable:
     """The whole of models.toml, with a second entry for each model that has a fast mode."""
 
     prices_as_of: str
-    output_tokens_per_s: int
     us_only: Decimal
     web_searches: Decimal
     cache: CacheMultiples
-    models: dict[str, ModelFacts]
+    models: dict[str, KnownModel]
 
 
 @cache
@@ -79,36 +72,35 @@ def model_table() -> ModelTable:
     text = (files("agent_cli.providers.anthropic") / "models.toml").read_text(encoding="utf-8")
     # Decimal, because costs are added up and binary fractions would round 0.1 dollars.
     found = tomllib.loads(text, parse_float=Decimal)
-    models = {name: _facts_in(entry) for name, entry in found["models"].items()}
-    fast = {
-        f"{name}{options.FAST}": _at_fast_speed(each) for name, each in models.items() if each.fast
-    }
+    speed, cache = found["output_tokens_per_s"], found["cache"]
+    known = [_known_model(id, speed, cache, entry) for id, entry in found["models"].items()]
+    fast = (_at_fast_speed(each) for each in known if each.fast)
     return ModelTable(
         prices_as_of=found["prices_as_of"],
-        output_tokens_per_s=found["output_tokens_per_s"],
         us_only=Decimal(found["us_only"]),
         web_searches=Decimal(found["web_searches"]),
-        cache=_multiples(found["cache"]),
-        models=models | fast,
+        cache=_multiples(cache),
+        models={each.model.id: each for each in (*known, *fast)},
     )
 
 
 # Any: what TOML holds. Not by pydantic, which a start would load for this table alone.
-def _facts_in(entry: Mapping[str, Any]) -> ModelFacts:
-    prices = (PriceTier(**each | _decimal(each)) for each in entry.get("prices", ()))
-    read: dict[str, Any] = {
-        "thinking": frozenset(entry["thinking"]),
-        "efforts": frozenset(entry["efforts"]),
-        "prices": tuple(prices),
-        "cache": _multiples(entry.get("cache", {})),
-        "fast": Decimal(entry.get("fast", 0)),
-    }
-    return ModelFacts(**{**entry, **read})
+def _known_model(
+    id: str, speed: int, usual_cache: Mapping[str, Any], entry: Mapping[str, Any]
+) -> KnownModel:
+    facts: dict[str, Any] = {**entry, "output_tokens_per_s": speed}
+    prices, cache, fast = facts.pop("prices", ()), facts.pop("cache", {}), facts.pop("fast", 0)
+    facts |= {name: frozenset(facts[name]) for name in ("thinking", "efforts")}
+    tiers = tuple(PriceTier(**each | _decimal(each)) for each in prices)
+    cache_multiples = _multiples({**usual_cache, **cache})
+    return KnownModel(Model(id, **facts), tiers, cache_multiples, Decimal(fast))
 
 
-def _at_fast_speed(facts: ModelFacts) -> ModelFacts:
-    prices = tuple(_times(facts.fast, tier) for tier in facts.prices)
-    return replace(facts, prices=prices, fast=Decimal(0))
+def _at_fast_speed(known: KnownModel) -> KnownModel:
+    rate = round(known.model.output_tokens_per_s * _FAST_RATE)
+    model = replace(known.model, id=f"{known.model.id}{options.FAST}", output_tokens_per_s=rate)
+    prices = tuple(_times(known.fast, tier) for tier in known.prices)
+    return KnownModel(model, prices, known.cache)
 
 
 def _times(factor: Decimal, tier: PriceTier) -> PriceTier:
@@ -136,24 +128,8 @@ def prices_as_of() -> str:
 
 def model_by_id(model_id: str) -> Model:
     """Return the model *model_id*; an unknown id gets conservative defaults."""
-    facts = _facts(model_id)
-    if facts is None:
-        return Model(model_id)
-    rate = _FAST_RATE if model_id.endswith(options.FAST) else 1
-    return Model(
-        model_id,
-        context_window=facts.context_window,
-        max_output_tokens=facts.max_output_tokens,
-        thinking=facts.thinking,
-        efforts=facts.efforts,
-        binds_thinking=facts.binds_thinking,
-        takes_task_budget=facts.task_budget,
-        takes_system_messages=facts.system_messages,
-        takes_threads=facts.threads,
-        signs_summaries=facts.compaction,
-        default_effort=facts.default_effort,
-        output_tokens_per_s=round(model_table().output_tokens_per_s * rate),
-    )
+    known = _known(model_id)
+    return replace(known.model, id=model_id) if known else Model(model_id)
 
 
 @overload
@@ -187,18 +163,8 @@ def with_known_facts(model: Model) -> Model:
     """Return *model*, with the facts of the table if it was made from its id alone."""
     if model.thinking or model.efforts:
         return model
-    known = model_by_id(model.id)
-    return replace(
-        model,
-        thinking=known.thinking,
-        efforts=known.efforts,
-        binds_thinking=known.binds_thinking,
-        takes_task_budget=known.takes_task_budget,
-        takes_system_messages=known.takes_system_messages,
-        takes_threads=known.takes_threads,
-        signs_summaries=known.signs_summaries,
-        default_effort=known.default_effort,
-    )
+    own = ("api", "provider", "context_window", "max_output_tokens", "output_tokens_per_s")
+    return replace(model_by_id(model.id), **{name: getattr(model, name) for name in own})
 
 
 def cost_microdollars(model_id: str, usage: Usage) -> int | None:
@@ -206,8 +172,8 @@ def cost_microdollars(model_id: str, usage: Usage) -> int | None:
 
     It counts the tokens of one reply at list price, and the web searches of the server.
     """
-    facts = _facts(model_id)
-    return _cost(facts.prices, facts.cache, usage) if facts and facts.prices else None
+    known = _known(model_id)
+    return _cost(known.prices, known.cache, usage) if known and known.prices else None
 
 
 def price_list(of_user: Mapping[str, str]) -> Price:
@@ -220,7 +186,7 @@ def price_list(of_user: Mapping[str, str]) -> Price:
 
     def cost(model_id: str, usage: Usage) -> int | None:
         if own := tiers.get(model_id.lower()):
-            return _cost((own,), CacheMultiples(), usage)
+            return _cost((own,), model_table().cache, usage)
         return cost_microdollars(model_id, usage)
 
     tiers = {
@@ -229,8 +195,8 @@ def price_list(of_user: Mapping[str, str]) -> Price:
         for input, output in [text.split("/")]
     }
     for name, tier in list(tiers.items()):
-        if (facts := _facts(name)) and facts.fast:
-            tiers.setdefault(f"{name}{options.FAST}", _times(facts.fast, tier))
+        if (known := _known(name)) and known.fast:
+            tiers.setdefault(f"{name}{options.FAST}", _times(known.fast, tier))
     return cost if tiers else cost_microdollars
 
 
@@ -255,7 +221,7 @@ def doubt_about(model_id: str, price: Price = cost_microdollars) -> str:
     """Return a sentence about a model that is not in models.toml; "" for a known model."""
     from difflib import get_close_matches  # with an unknown id
 
-    if _facts(model_id):
+    if _known(model_id):
         return ""
     known: dict[str, str] = {}
     for name in model_table().models:  # the newest of a family first
@@ -271,34 +237,27 @@ def doubt_about(model_id: str, price: Price = cost_microdollars) -> str:
     )
 
 
-def _cost(tiers: tuple[PriceTier, ...], own: CacheMultiples, usage: Usage) -> int:
-    usual = model_table().cache
+def _cost(tiers: tuple[PriceTier, ...], cache: CacheMultiples, usage: Usage) -> int:
     tier = _tier(tiers, usage.prompt_tokens)
     in_input_tokens = (
         usage.input_tokens
-        + usage.cache_read_tokens * _multiple(own.read, usual.read)
-        + usage.cache_write_5m_tokens * _multiple(own.write_5m, usual.write_5m)
-        + usage.cache_write_1h_tokens * _multiple(own.write_1h, usual.write_1h)
+        + usage.cache_read_tokens * cache.read
+        + usage.cache_write_5m_tokens * cache.write_5m
+        + usage.cache_write_1h_tokens * cache.write_1h
     )
     # Dollars per million tokens are micro-dollars per token; searches have dollars per thousand.
     searches = usage.web_searches * model_table().web_searches * 1_000
     return round(in_input_tokens * tier.input + usage.output_tokens * tier.output + searches)
 
 
-def _facts(model_id: str) -> ModelFacts | None:
-    known = model_table().models
-    return known.get(model_id) or known.get(plain_model_id(model_id))
+def _known(model_id: str) -> KnownModel | None:
+    models = model_table().models
+    return models.get(model_id) or models.get(plain_model_id(model_id))
 
 
 def _tier(tiers: tuple[PriceTier, ...], prompt_tokens: int) -> PriceTier:
     fitting = (t for t in tiers if prompt_tokens <= (t.up_to_prompt_tokens or prompt_tokens))
     return next(fitting, tiers[-1])
-
-
-def _multiple(own: Decimal | None, usual: Decimal | None) -> Decimal:
-    found = own if own is not None else usual
-    assert found is not None, "models.toml: [cache] must give every multiple"
-    return found
 
 
 MIN_BUDGET_TOKENS = 1024
