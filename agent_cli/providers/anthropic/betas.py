@@ -17,9 +17,12 @@ from agent_cli.system.records import dataclass
 
 EVERY_PLATFORM: Final[frozenset[PlatformName]] = frozenset(get_args(PlatformName))
 FIRST_PARTY: Final[frozenset[PlatformName]] = frozenset({"anthropic"})
-
-
 _SYSTEM_ROLE: Final = r"\bmessages\.\d+\.role\b|\brole 'system'"
+
+
+def _is_known(model: Model) -> bool:
+    """Return whether the facts of *model* are known: it is of version 4.5 or later."""
+    return bool(model.thinking)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +35,7 @@ class Beta:
         fields: The fields and block types by which a refusal names it, besides the header.
         platforms: The platforms that are known to take it.
         refusals: A pattern of other sentences that refuse it.
-        models: Whether a model, with its known facts, takes it.
+        models: Whether a model, with its known facts, takes it; by default any known one.
     """
 
     name: str
@@ -40,7 +43,7 @@ class Beta:
     fields: tuple[str, ...]
     platforms: frozenset[PlatformName] = FIRST_PARTY
     refusals: str = "(?!)"
-    models: Callable[[Model], bool]
+    models: Callable[[Model], bool] = _is_known
 
     def is_named(self, refusal: str) -> bool:
         """Return whether a server's *refusal* is about this feature."""
@@ -67,19 +70,16 @@ TOOL_REFERENCES: Final = Beta(
     name="tools found in a conversation",
     header="",
     fields=("defer_loading", "tool_reference", "tool_references", "tool_reference_unresolved"),
-    models=lambda model: bool(model.thinking),  # all that are known, from 4.5 on
 )
 SERVER_FALLBACK: Final = Beta(
     name="other models where one declines",
     header="server-side-fallback-2026-07-01",
-    fields=("fallbacks",),
-    models=lambda model: bool(model.thinking),  # all that are known; a refusal says which do not
+    fields=("fallbacks",),  # a refusal says which models take none
 )
 CACHE_DIAGNOSTICS: Final = Beta(
     name="reasons of cache misses",
     header="",
     fields=("diagnostics",),
-    models=lambda model: bool(model.thinking),  # all that are known
 )
 INLINE_TOOLS: Final = Beta(
     name="tools added in a conversation",
@@ -132,7 +132,6 @@ OUTPUT_FORMAT: Final = Beta(
     platforms=frozenset({"anthropic", "aws"}),
     refusals=r"output_config\.format|output_format|json_schema|[Ss]chema is too complex"
     r"|[Ss]tructured outputs?\b|\bcompile.*\bschema\b",
-    models=lambda model: bool(model.thinking),  # all that are known, from 4.5 on
 )
 FAST_MODE: Final = Beta(
     name="fast mode",
@@ -147,7 +146,6 @@ WEB_SEARCH: Final = Beta(
     platforms=frozenset({"anthropic", "aws", "vertex", "foundry"}),
     # "The use of the web search tool is not supported", "web search is not enabled for this ..."
     refusals=r"[Ww]eb search|web_search_(tool_)?result",
-    models=lambda model: bool(model.thinking),  # all that are known
 )
 WEB_FETCH: Final = Beta(
     name="pages read by the API",
@@ -155,7 +153,6 @@ WEB_FETCH: Final = Beta(
     fields=("web_fetch", "web_fetch_20250910", "url_sources"),
     platforms=frozenset({"anthropic", "aws", "foundry"}),
     refusals=r"[Ww]eb fetch|web_fetch_(tool_)?result",
-    models=lambda model: bool(model.thinking),  # all that are known
 )
 BETAS: Final = (
     THINKING_BINDING,
@@ -186,9 +183,6 @@ def usable(
     known = with_known_facts(model)
     return frozenset(
         beta
-        for beta in BETAS
-        if not compat
-        and beta not in refused
-        and platform.name in beta.platforms
-        and beta.models(known)
+        for beta in (() if compat else BETAS)
+        if beta not in refused and platform.name in beta.platforms and beta.models(known)
     )
