@@ -7,6 +7,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -263,15 +264,7 @@ def _payload(event: "ServerSentEvent", opened: "OpenReply") -> Mapping[str, Json
 def _error_in_stream(data: str, request_id: str | None) -> CallFailed:
     match json_object(data):
         case {"error": {"type": str() as kind, "message": str() as message}}:
-            refusal = Refusal(
-                status=200,
-                message=message,
-                remedies=ANTHROPIC.remedies,
-                kind=kind,
-                request_id=request_id,
-            )
+            refusal = Refusal(status=200, message=message, remedies=ANTHROPIC.remedies, kind=kind)
         case _:
-            refusal = Refusal(
-                status=200, message=data, remedies=ANTHROPIC.remedies, request_id=request_id
-            )
-    return refused(refusal)
+            refusal = Refusal(status=200, message=data, remedies=ANTHROPIC.remedies)
+    return refused(replace(refusal, request_id=request_id))
