@@ -363,10 +363,9 @@ class Agent(AgentQueues, NotCopied):
         self._slot.require_free()
 
     def _current_config(self) -> LoopConfig:
-        config = self._config
+        config = self.options
         return replace(
             config,
-            model=self._prompt_model or config.model,
             session_id=config.session_id or self.conversation.id,
             convert_to_llm=config.convert_to_llm or _without_custom,
             get_steering_messages=combined(self._steering, config.get_steering_messages),

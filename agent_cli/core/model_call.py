@@ -6,7 +6,7 @@ turn has at most one reply.
 """
 
 from asyncio import CancelledError
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 
 from agent_cli.contracts.errors import (
@@ -42,6 +42,7 @@ from agent_cli.contracts.provider import (
     Retrying,
     StreamEvent,
     StreamFn,
+    closable,
 )
 from agent_cli.contracts.timeline import Json, Prompt, ReplyOutput, text_of
 from agent_cli.core.arguments import require_unique_names
@@ -125,7 +126,7 @@ async def _stream(turn: Turn) -> Reply:
     if turn.phase.phase is not Phase.THINKING:
         turn.phase.go(Phase.THINKING)
     processor = StreamProcessor(turn.conversation.now())
-    events = checked_stream(stream_fn(request))
+    events = closable(checked_stream(stream_fn(request)))
     try:
         async for event in events:
             _take(turn, processor, event)
@@ -136,7 +137,7 @@ async def _stream(turn: Turn) -> Reply:
             raise ModelError("the stream broke off from within: send the prompt again") from None
         raise
     finally:
-        await _close(events)
+        await events.aclose()  # now, not when the garbage collector finds it
     if processor.reply is None:
         _discard(turn, processor, "error", "the stream ended without a complete reply")
         raise ModelError("the model's reply ended too early: send the prompt again")
@@ -231,10 +232,3 @@ def _discard(
     turn.emit(MessageEnd(message))
     turn.emit(UsageChanged(usage, turn.conversation.usage))
     return message
-
-
-async def _close(events: AsyncIterator[StreamEvent]) -> None:
-    """Close the connection now, not when the garbage collector finds it."""
-    close = getattr(events, "aclose", None)
-    if close is not None:
-        await close()
