@@ -20,43 +20,48 @@ def encoded(body: Mapping[str, Json]) -> bytes:
 
 
 T = TypeVar("T")
+Made = TypeVar("Made")
 
 _CONVERSATIONS_MAX = 4
 _KEPT_BYTES_MAX = 8_000_000
 
 
-class Pieces(Generic[T]):
+class Pieces(Generic[T, Made]):
     """Keeps what was made of each message, so that the next request makes only what follows.
 
     For the last conversations, by the objects: whoever passes the same one again must not have
     changed it in place. Threads may share it.
     """
 
-    def __init__(self, make: Callable[[T], bytes]) -> None:
+    def __init__(
+        self, make: Callable[[T], Made], *, size: Callable[[Made], int] = lambda _made: 0
+    ) -> None:
+        """Keep nothing yet; *size* returns the bytes of a piece, for large ones."""
         self._make = make
-        self._kept: tuple[_Sent, ...] = ()
+        self._size = size
+        self._kept: tuple[_Sent[Made], ...] = ()
 
-    def of(self, messages: Sequence[T]) -> list[bytes]:
+    def of(self, messages: Sequence[T]) -> list[Made]:
         """Return what is made of each of *messages*."""
         kept = self._kept
         found = [(each.beginning(messages), each) for each in kept]
         begun, known = max(found, key=lambda pair: len(pair[0]), default=((), None))
         pieces = [*begun, *map(self._make, messages[len(begun) :])]
         others = [each for each in kept if not begun or each is not known]
-        if sum(map(len, pieces)) <= _KEPT_BYTES_MAX:
+        if sum(map(self._size, pieces)) <= _KEPT_BYTES_MAX:
             others.insert(0, _Sent(tuple(messages), pieces))
         self._kept = tuple(others[:_CONVERSATIONS_MAX])
         return pieces
 
 
 @dataclass(frozen=True, slots=True)
-class _Sent:
+class _Sent(Generic[Made]):
     """The messages of a request, and what was made of each."""
 
     messages: Sequence[object]
-    pieces: Sequence[bytes]
+    pieces: Sequence[Made]
 
-    def beginning(self, messages: Sequence[object]) -> Sequence[bytes]:
+    def beginning(self, messages: Sequence[object]) -> Sequence[Made]:
         """Return the pieces of the first of *messages*, as far as they are the same objects."""
         same = [*map(is_, self.messages, messages), False].index(False)
         return self.pieces[:same]
@@ -66,7 +71,7 @@ class EncodedBodies:
     """Encodes requests as `encoded` does, and keeps the JSON of their messages."""
 
     def __init__(self) -> None:
-        self._pieces = Pieces[Json](_encoded)
+        self._pieces = Pieces[Json, bytes](_encoded, size=len)
 
     def of(self, body: Mapping[str, Json]) -> bytes:
         """Return *body* as the body of a request."""

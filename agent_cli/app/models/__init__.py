@@ -179,10 +179,10 @@ def unsent_images(startup: StartupContext) -> Callable[[Sequence[Message], str],
     provider = startup.loaded.settings.provider
 
     @cache
-    def media() -> "Pieces[Message]":
+    def media() -> "Pieces[Message, bool]":
         from agent_cli.providers.encoding import Pieces  # with the first request
 
-        return Pieces(_media_in)
+        return Pieces(_holds_media)
 
     def unsent(messages: Sequence[Message], model_id: str) -> Sequence[int]:
         if not (provider.speaks_messages and any(media().of(messages))):
@@ -196,11 +196,9 @@ def unsent_images(startup: StartupContext) -> Callable[[Sequence[Message], str],
     return unsent
 
 
-def _media_in(message: Message) -> bytes:
-    """Return what is not empty if *message* holds an image or a document."""
-    if isinstance(message, CustomMessage):
-        return b""
-    return b"".join(b"+" for each in message.content if each["type"] in ("image", "document"))
+def _holds_media(message: Message) -> bool:
+    content = () if isinstance(message, CustomMessage) else message.content
+    return any(block["type"] in ("image", "document") for block in content)
 
 
 def _provider(
