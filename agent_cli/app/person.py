@@ -11,12 +11,14 @@ from agent_cli.contracts.dialogs import (
     CallDialogs,
     Decision,
     ModelDialogs,
+    Option,
     Picked,
     PlanApproved,
     PlanDecision,
     PlanRefused,
     Rejected,
     Reread,
+    UserQuestion,
 )
 from agent_cli.contracts.errors import Aborted, ToolError
 from agent_cli.contracts.events import ToolCall
@@ -30,7 +32,6 @@ from agent_cli.core.declining import (
     decline_and_stop,
 )
 from agent_cli.core.run import RunResult
-from agent_cli.plugins.ask_user import Option, Question
 from agent_cli.policies.permissions import Permissions
 
 T = TypeVar("T")
@@ -80,7 +81,7 @@ class ModelsPerson:
         self.refused_commands: list[str] = []
         self._permissions = permissions
 
-    async def ask(self, questions: Sequence[Question]) -> Sequence[str]:
+    async def ask(self, questions: Sequence[UserQuestion]) -> Sequence[str]:
         """Return the user's answers.
 
         Raises:
@@ -97,7 +98,7 @@ class ModelsPerson:
     async def _asked(
         self,
         dialog: Callable[[], Awaitable[Sequence[str] | None]],
-        questions: Sequence[Question],
+        questions: Sequence[UserQuestion],
         asker: str,
         lasting: Sequence[str] = (),
     ) -> Sequence[str] | None:
@@ -120,7 +121,12 @@ class ModelsPerson:
         return self.dialogs if self.dialogs is not None and self.dialogs.can_ask else None
 
     async def choose(
-        self, question: Question, asker: str, *, steers: bool = False, lasting: Sequence[str] = ()
+        self,
+        question: UserQuestion,
+        asker: str,
+        *,
+        steers: bool = False,
+        lasting: Sequence[str] = (),
     ) -> str | None:
         """Return the answer to a *question* of *asker*; None without one.
 
@@ -214,9 +220,9 @@ class ModelsPerson:
         return found
 
 
-def _about_reread(reread: Reread) -> Question:
+def _about_reread(reread: Reread) -> UserQuestion:
     text = f"{reread}. Send the prompt?"
-    return Question(
+    return UserQuestion(
         question=text[:1].upper() + text[1:],
         header="cost",
         options=[
@@ -226,7 +232,7 @@ def _about_reread(reread: Reread) -> Question:
     )
 
 
-def _about_new_files(paths: Sequence[Path], aside: Path) -> Question:
+def _about_new_files(paths: Sequence[Path], aside: Path) -> UserQuestion:
     more = len(paths) - _SHOWN_PATHS_MAX
     rows = [f"  {path}" for path in paths[:_SHOWN_PATHS_MAX]]
     rows += [f"  and {more} more"] if more > 0 else []
@@ -235,7 +241,7 @@ def _about_new_files(paths: Sequence[Path], aside: Path) -> Question:
         " for example your editor or git. A command of the agent made them, or another program of"
         " yours did.\n" + "\n".join(rows)
     )
-    return Question(
+    return UserQuestion(
         question=text,
         header="new files",
         options=[

@@ -68,42 +68,26 @@ class ServerDialogs(Protocol):
         ...
 
 
-class OptionPort(Protocol):
-    """An answer to pick; its texts come from the model."""
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An answer to pick, with an explanation or ""; it may be text of the model."""
 
-    @property
-    def label(self) -> str:
-        """The answer."""
-        ...
-
-    @property
-    def description(self) -> str:
-        """Its explanation, or ""."""
-        ...
+    label: str
+    description: str = ""
 
 
-class UserQuestion(Protocol):
-    """A question with answers to pick."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserQuestion:
+    """A question with answers to pick; the person may also answer in their own words.
 
-    @property
-    def question(self) -> str:
-        """The question; text of the model."""
-        ...
+    `header` names its topic in a word or two, or is "". With `multi_select` several answers may be
+    picked.
+    """
 
-    @property
-    def header(self) -> str:
-        """The topic in a word or two, or ""."""
-        ...
-
-    @property
-    def multi_select(self) -> bool:
-        """Whether several answers may be picked."""
-        ...
-
-    @property
-    def options(self) -> Sequence[OptionPort]:
-        """The answers."""
-        ...
+    question: str
+    options: Sequence[Option]
+    header: str = ""
+    multi_select: bool = False
 
 
 @dataclass(frozen=True, slots=True)

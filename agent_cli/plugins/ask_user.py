@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from typing import Annotated, Final, Protocol
 
 from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.dialogs import Option, UserQuestion
 from agent_cli.contracts.late_models import AliasChoices, BaseModel, ConfigDict, Field
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult, without_docstring
 from agent_cli.plugins.api import Plugin
 
 _PLAN_CHARS_MAX: Final = 40_000
-_LEAN: Final = ConfigDict(frozen=True, json_schema_extra=without_docstring)
+_LEAN: Final = ConfigDict(json_schema_extra=without_docstring)
 
 
-class Option(BaseModel):
+class OptionInput(BaseModel):
     """One answer to pick."""
 
     model_config = _LEAN
@@ -24,11 +25,8 @@ class Option(BaseModel):
     description: str = ""
 
 
-class Question(BaseModel):
-    """One question; the person may also answer in their own words.
-
-    `header` names it in a word or two; with `multi_select` several options may be picked.
-    """
+class QuestionInput(BaseModel):
+    """One question; see `UserQuestion`."""
 
     model_config = _LEAN
 
@@ -38,7 +36,16 @@ class Question(BaseModel):
     multi_select: bool = Field(
         default=False, validation_alias=AliasChoices("multi_select", "multiSelect")
     )
-    options: Annotated[list[Option], Field(min_length=2, max_length=4)]
+    options: Annotated[list[OptionInput], Field(min_length=2, max_length=4)]
+
+    def question_for_person(self) -> UserQuestion:
+        """Return the question as dialogs show it."""
+        return UserQuestion(
+            question=self.question,
+            options=tuple(Option(each.label, each.description) for each in self.options),
+            header=self.header,
+            multi_select=self.multi_select,
+        )
 
 
 class AskInput(BaseModel):
@@ -46,7 +53,7 @@ class AskInput(BaseModel):
 
     model_config = _LEAN
 
-    questions: Annotated[list[Question], Field(min_length=1, max_length=4)]
+    questions: Annotated[list[QuestionInput], Field(min_length=1, max_length=4)]
 
 
 class PlanInput(BaseModel):
@@ -60,7 +67,7 @@ class PlanInput(BaseModel):
 class Person(Protocol):
     """The person using the program; both methods raise `ToolError` if no one is present."""
 
-    async def ask(self, questions: Sequence[Question]) -> Sequence[str]:
+    async def ask(self, questions: Sequence[UserQuestion]) -> Sequence[str]:
         """Return an answer to each question, in order."""
         ...
 
@@ -78,7 +85,7 @@ def ask_user(person: Person) -> Plugin:
     async def ask(
         _call_id: str, params: AskInput, _cancel: CancelToken, _context: ToolContext
     ) -> ToolResult:
-        answers = await person.ask(params.questions)
+        answers = await person.ask([each.question_for_person() for each in params.questions])
         pairs = zip(params.questions, answers, strict=True)
         return ToolResult.of("\n".join(f"{each.question}\n→ {answer}" for each, answer in pairs))
 

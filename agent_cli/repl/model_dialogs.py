@@ -6,7 +6,7 @@ from typing import Final
 
 from agent_cli.contracts.dialogs import (
     Decision,
-    OptionPort,
+    Option,
     PlanApproved,
     PlanDecision,
     PlanRefused,
@@ -123,12 +123,12 @@ class ModelQuestions:
         answer = await self._select("answer? ", list(offered), text)
         return answer.strip() if isinstance(answer, str) else offered[answer].label
 
-    async def _several(self, offered: Mapping[Choice, OptionPort]) -> str:
+    async def _several(self, offered: Mapping[Choice, Option]) -> str:
         """Return the picked answers, typed one by one or together, and the user's own words.
 
         The last row shows the picked answers, and Enter alone accepts them: no row moves.
         """
-        picked: list[OptionPort] = []
+        picked: list[Option] = []
         while True:
             rows = {
                 choice._replace(
@@ -204,14 +204,14 @@ class ModelQuestions:
         self._parts.before_asking()
 
 
-def _offered(options: Sequence[OptionPort]) -> dict[Choice, OptionPort]:
+def _offered(options: Sequence[Option]) -> dict[Choice, Option]:
     """Return the answers that select each option: its label, and its number unless ambiguous.
 
     With numeric labels, `2` could be the second option or the one labelled 2.
     """
     labels = [" ".join(option.label.split()).casefold() for option in options]
     has_numbers = any(label.isdecimal() for label in labels)
-    offered: dict[Choice, OptionPort] = {}
+    offered: dict[Choice, Option] = {}
     for number, (option, label) in enumerate(zip(options, labels, strict=True), 1):
         note = one_line(reveal(option.description or ""), _LABEL_CHARS_MAX)
         choice = Choice(_label(option) or str(number), (label,), note=note)
@@ -221,5 +221,5 @@ def _offered(options: Sequence[OptionPort]) -> dict[Choice, OptionPort]:
     return offered
 
 
-def _label(option: OptionPort) -> str:
+def _label(option: Option) -> str:
     return one_line(reveal(option.label), _LABEL_CHARS_MAX)

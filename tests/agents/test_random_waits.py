@@ -21,6 +21,7 @@ from agent_cli.app.models.model_calls import ModelCalls
 from agent_cli.app.person import ModelsPerson
 from agent_cli.app.workspace.host_access import CommandHosts, HostAccess
 from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.dialogs import Option, UserQuestion
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.provider import Model, ModelRequest, StreamEvent
 from agent_cli.contracts.timeline import Block, Json
@@ -30,7 +31,6 @@ from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.run import RunResult
 from agent_cli.core.waits import CapacityLimiter, InOrder
 from agent_cli.hooks.definition import Hook
-from agent_cli.plugins.ask_user import Option, Question
 from agent_cli.policies.permissions import Permissions
 from tests.fakes import LIMIT_S, MODEL, calls, says, stream_of, tool, tool_use
 
@@ -72,7 +72,12 @@ class OnePerson(ModelsPerson):
         return True
 
     async def choose(
-        self, question: Question, asker: str, *, steers: bool = False, lasting: Sequence[str] = ()
+        self,
+        question: UserQuestion,
+        asker: str,
+        *,
+        steers: bool = False,
+        lasting: Sequence[str] = (),
     ) -> str | None:
         async with self._turn:
             self.questions += 1
@@ -258,7 +263,7 @@ class Tree:
         await asyncio.gather(*(hosts.decide(name, 443) for name in names))
 
 
-_QUESTION: Final = Question(
+_QUESTION: Final = UserQuestion(
     question="Go on?",
     header="files",
     options=[Option(label="Yes", description="y"), Option(label="No", description="n")],

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from agent_cli.app.person import ModelsPerson
-from agent_cli.contracts.dialogs import PlanDecision, PlanRefused, UserQuestion
+from agent_cli.contracts.dialogs import Option, PlanDecision, PlanRefused, UserQuestion
 from agent_cli.contracts.errors import ToolError
 from agent_cli.core.declining import CLOSED
-from agent_cli.plugins.ask_user import Option, Question
 
 
 @dataclass
@@ -62,7 +61,7 @@ async def test_answers_before_a_closed_question_reach_the_model() -> None:
     person = ModelsPerson(lambda: pytest.fail("asked for permissions"))
     person.dialogs = Dialogs("SQLite")
     options = [Option(label="SQLite"), Option(label="Postgres")]
-    questions = [Question(question=f"Which {each}?", options=options) for each in "ab"]
+    questions = [UserQuestion(question=f"Which {each}?", options=options) for each in "ab"]
 
     with pytest.raises(ToolError) as closed:
         await person.ask(questions)

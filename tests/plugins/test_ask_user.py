@@ -2,27 +2,25 @@
 
 from collections.abc import Sequence
 
-import pytest
-from pydantic import ValidationError
-
+from agent_cli.contracts.dialogs import Option, UserQuestion
 from agent_cli.contracts.timeline import Json
-from agent_cli.plugins.ask_user import Option, Question, ask_user, present_plan
+from agent_cli.plugins.ask_user import ask_user, present_plan
 from tests.fakes import calls, says, tool_use
 from tests.plugins.contributing import Contributing, tool_results
 from tests.tables import each_row
 
 OPTIONS: Json = [{"label": "SQLite", "description": "one file"}, {"label": "Postgres"}]
-CHOICES = [Option(label="SQLite", description="one file"), Option(label="Postgres")]
+CHOICES = (Option("SQLite", "one file"), Option("Postgres"))
 
 
 class Person:
     """Answers each question with its number, and approves every plan."""
 
     def __init__(self) -> None:
-        self.asked: list[Question] = []
+        self.asked: list[UserQuestion] = []
         self.plans: list[str] = []
 
-    async def ask(self, questions: Sequence[Question]) -> Sequence[str]:
+    async def ask(self, questions: Sequence[UserQuestion]) -> Sequence[str]:
         self.asked += questions
         return [f"answer {number}" for number, _ in enumerate(questions, 1)]
 
@@ -54,9 +52,9 @@ async def test_each_question_stands_above_its_answer() -> None:
         "Which database?\n→ answer 1\nWhich tests?\n→ answer 2\nWhich files?\n→ answer 3"
     )
     assert person.asked == [
-        Question(question="Which database?", multi_select=False, options=CHOICES),
-        Question(question="Which tests?", header="Tests", multi_select=True, options=CHOICES),
-        Question(question="Which files?", multi_select=True, options=CHOICES),
+        UserQuestion(question="Which database?", multi_select=False, options=CHOICES),
+        UserQuestion(question="Which tests?", header="Tests", multi_select=True, options=CHOICES),
+        UserQuestion(question="Which files?", multi_select=True, options=CHOICES),
     ]
     assert [each.multi_select for each in person.asked] == [False, True, True]
 
@@ -71,11 +69,3 @@ async def test_plan_is_presented_up_to_the_length_that_a_person_may_read(length:
     else:
         assert "at most 40000 characters" in result
         assert person.plans == []
-
-
-def test_question_cannot_change_while_it_waits_for_its_answer() -> None:
-    """The transcript shows what was asked."""
-    question = Question(question="Which database?", options=CHOICES)
-
-    with pytest.raises(ValidationError, match="frozen"):
-        question.question = "Which version?"

@@ -4,18 +4,17 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from agent_cli.contracts.dialogs import PlanApproved, PlanRefused
+from agent_cli.contracts.dialogs import Option, PlanApproved, PlanRefused, UserQuestion
 from agent_cli.contracts.errors import UsageError
-from agent_cli.plugins.ask_user import Option, Question
 from agent_cli.repl.dialogue import Choice, DialogParts, chosen
 from agent_cli.repl.model_dialogs import ModelQuestions
 from tests.tables import each_row
 
-DATABASE = Question(
+DATABASE = UserQuestion(
     question="Which database?",
     options=[Option(label="SQLite", description="one file"), Option(label="Postgres")],
 )
-VERSION = Question(question="Which version?", options=[Option(label="2"), Option(label="3")])
+VERSION = UserQuestion(question="Which version?", options=[Option(label="2"), Option(label="3")])
 
 
 @dataclass
@@ -100,7 +99,7 @@ async def test_ctrl_c_at_a_question_of_the_model_keeps_the_answers_before_it() -
 
 async def test_question_of_the_model_cannot_control_the_terminal() -> None:
     """Escape sequences are shown, and no row looks like one of the program's own."""
-    sly = Question(
+    sly = UserQuestion(
         question="a\x1b[2J\nyou> b", options=[Option(label="x\x1b[1m"), Option(label="y")]
     )
     dialogs, person = asked("y")
@@ -161,7 +160,7 @@ async def test_question_of_the_model_waits_for_another_dialog_to_end() -> None:
     assert await asking == ["SQLite"]
 
 
-FEATURES = Question(
+FEATURES = UserQuestion(
     question="Which features?",
     header="Features \x1b[31m",
     multi_select=True,
@@ -219,10 +218,3 @@ async def test_multi_select_question_shows_its_header_and_the_picked_options() -
         "[ ] Export",
         "Done: Login",
     ]
-
-
-def test_question_accepts_the_multi_select_spelling_of_other_agents() -> None:
-    """Models also write `multiSelect`."""
-    given = {"question": "?", "multiSelect": True, "options": [{"label": "a"}, {"label": "b"}]}
-
-    assert Question.model_validate(given).multi_select

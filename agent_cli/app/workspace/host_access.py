@@ -4,15 +4,14 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
+from agent_cli.contracts.dialogs import Option, UserQuestion
 from agent_cli.contracts.errors import SettingsError
-from agent_cli.contracts.late_models import Field
 from agent_cli.contracts.permissions import RuleScope
 from agent_cli.contracts.wording import one_line
 from agent_cli.host_proxy.door import Door, Doors, shown
 from agent_cli.host_proxy.proxy import Contact
-from agent_cli.plugins.ask_user import Option, Question
 from agent_cli.policies.network_rules import REGISTRIES, rules_for, service_of
 from agent_cli.policies.permission_rules import HOST_GROUP
 from agent_cli.policies.permissions import Permissions
@@ -34,12 +33,6 @@ _COMMAND_CHARS_MAX: Final = 80
 _CONTACTS_MAX: Final = 1_000
 # A command that tries names in turn must not wear the person out.
 _REFUSALS_MAX: Final = 3
-
-
-class _HostQuestion(Question):
-    """A question with more answers than a model may offer."""
-
-    options: Annotated[list[Option], Field(min_length=2, max_length=6)]
 
 
 class HostAccess:
@@ -182,7 +175,7 @@ class CommandHosts:
 
 def _question(
     command: str, service: str, hosts: Sequence[str], port: int, *, is_lasting: bool
-) -> Question:
+) -> UserQuestion:
     names = [shown(host, port) for host in hosts]
     listed = ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]
     of = f"{service}: " if service else ""
@@ -198,6 +191,6 @@ def _question(
         about = f"in this project all package registries and git hosts: {service}, {others}"
         options.append(Option(label=_GROUP, description=about))
     options.append(Option(label=_REFUSE, description="the command is told so"))
-    return _HostQuestion(
+    return UserQuestion(
         question=f"`{command}` wants to reach {of}{listed}.", header="network", options=options
     )

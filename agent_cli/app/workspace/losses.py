@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from agent_cli.contracts.dialogs import Option, UserQuestion
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.wording import counted, first_named, one_line
-from agent_cli.plugins.ask_user import Option, Question
 from agent_cli.policies.permissions import Permissions
 from agent_cli.system.git import GitError, git_output, status_rows
 
@@ -144,7 +144,7 @@ class OthersWorkGuard:
         return max(at_stake.items(), key=lambda each: len(each[1]))
 
 
-async def _answer(person: "ModelsPerson", command: str, question: Question) -> str | None:
+async def _answer(person: "ModelsPerson", command: str, question: UserQuestion) -> str | None:
     """Return the answer to *question* about *command*, which is noted if nobody can be asked."""
     answer = await person.choose(question, "The command", steers=True)
     if answer is None and not person.can_ask:
@@ -163,8 +163,8 @@ def _uncommitted(root: Path) -> Mapping[str, bool]:
     return {f"{top}/{row[3:]}": row[0] not in " ?" for row in rows}
 
 
-def _about_others(command: str, whose: str) -> Question:
-    return Question(
+def _about_others(command: str, whose: str) -> UserQuestion:
+    return UserQuestion(
         question=(
             f"`{one_line(command, _COMMAND_CHARS_MAX)}` also takes what is not committed of another"
             f" {whose}. That session is open in this folder."
@@ -278,7 +278,7 @@ def _top(root: Path) -> str | None:
     return top and top.removesuffix("\n")
 
 
-def _question(command: str, loss: "Loss", unheld: Sequence[str], root: Path) -> Question:
+def _question(command: str, loss: "Loss", unheld: Sequence[str], root: Path) -> UserQuestion:
     parts: list[str] = []
     if loss.files:
         names = [_shown(path, root) for path in unheld[:_NAMED_MAX]]
@@ -293,7 +293,7 @@ def _question(command: str, loss: "Loss", unheld: Sequence[str], root: Path) -> 
         if loss.why_unkept
         else "Everything is kept so far: /undo brings it back."
     )
-    return Question(
+    return UserQuestion(
         question=f"`{one_line(command, _COMMAND_CHARS_MAX)}` {' '.join(parts)}. {kept}",
         header="many files",
         options=[

@@ -10,9 +10,8 @@ from typing import cast
 
 import pytest
 
-from agent_cli.contracts.dialogs import ModelDialogs
+from agent_cli.contracts.dialogs import ModelDialogs, UserQuestion
 from agent_cli.contracts.events import MessageEnd, ToolExecutionEnd
-from agent_cli.plugins.ask_user import Question
 from agent_cli.undo.stopped_calls import why_missing
 from tests.app.agents.test_agents import Script, program, started
 from tests.hooks.test_scripts import command, hooks, script
@@ -47,7 +46,9 @@ class Person:
         self.label = label
         self.asked: list[str] = []
 
-    async def ask(self, questions: Sequence[Question], *, asker: str = "") -> Sequence[str] | None:
+    async def ask(
+        self, questions: Sequence[UserQuestion], *, asker: str = ""
+    ) -> Sequence[str] | None:
         self.asked += [each.question for each in questions]
         return [self.label]
 

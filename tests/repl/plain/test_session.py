@@ -15,8 +15,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from agent_cli.contracts.dialogs import Option, UserQuestion
 from agent_cli.contracts.events import Notice, SessionOpened
-from agent_cli.plugins.ask_user import Option, Question
 from agent_cli.repl.hosting import Interrupts, ProgramHost
 from agent_cli.repl.plain import session
 from agent_cli.repl.plain.session import PlainPrompt, PlainRepl
@@ -304,7 +304,7 @@ async def test_what_the_run_prints_waits_for_the_answer_to_an_open_question() ->
     shell.greet()
     assert app.model_dialogs
     await app.model_dialogs.ask(
-        [Question(question="Which?", options=[Option(label="a"), Option(label="b")])]
+        [UserQuestion(question="Which?", options=[Option(label="a"), Option(label="b")])]
     )
 
     assert out.getvalue() == "answered\nopenly\n"
