@@ -7,10 +7,10 @@ Claude Code, plus `maxCost`.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Final, TypeAlias, get_args
+from typing import Any, Final, get_args
 
 from agent_cli.contracts.claude_tools import our_tool_name
 from agent_cli.contracts.options import EFFORT_ALIASES, Effort, ThinkingLevel
@@ -31,7 +31,7 @@ DESCRIPTION_CHARS_MAX: Final = 300
 _NAME: Final = late_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _ITEM: Final = late_pattern(r"(?:^|\s)-\s")
 _TO_BRACKET: Final = late_pattern(r"[^()]*+[()]?")
-_ISOLATIONS: Final = {"none": "none", "worktree": "worktree"}
+_ISOLATIONS: Final = {"none": False, "worktree": True}
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
 _MODES: Final[Mapping[str, Mode]] = {
     **CLAUDE_MODES,
@@ -125,19 +125,15 @@ def parse_definition(text: str, source: str, *, stem: str = "") -> AgentDefiniti
         prompt=body.strip(),
         source=source,
     )
-    for name, read in _FIELDS.items():
+    for name, (attribute, read) in _FIELDS.items():
         if name in fields:
-            values = read(fields.pop(name))
-            agent = replace(agent, **values)  # type: ignore[arg-type]  # by name
+            value: Any = read(fields.pop(name))  # each field has a type of its own
+            agent = replace(agent, **{attribute: value})
     if servers := written_servers(text):
         agent = replace(agent, servers=servers.names, own_servers=servers.entries)
         fields.pop(FIELD.lower(), None)
     unknown = [each for each in written if each.strip().lower() in {*fields} - _SHOWN]
     return replace(agent, unknown=tuple(unknown))
-
-
-_Values: TypeAlias = dict[str, object]
-_Reader: TypeAlias = Callable[[str], _Values]
 
 
 def _listed(text: str) -> tuple[str, ...]:
@@ -163,35 +159,19 @@ def _tool_names(text: str) -> tuple[str, ...]:
     return tuple(our_tool_name(item.partition("(")[0]) for item in _listed(text))
 
 
-def _tools(text: str) -> _Values:
+def _allowed_tools(text: str) -> tuple[str, ...] | None:
     names = _tool_names(text)
     is_empty_list = text.startswith("[")  # a field without a value says nothing
-    return {"tools": None if "*" in names or not (names or is_empty_list) else names}
+    return None if "*" in names or not (names or is_empty_list) else names
 
 
-def _denied(text: str) -> _Values:
-    return {"denied_tools": _tool_names(text)}
-
-
-def _model(text: str) -> _Values:
-    return {"model": model_name(text)}
-
-
-def _effort(text: str) -> _Values:
-    return {"effort": _one_of("effort", text, LEVEL_OF_EFFORT)}
-
-
-def _mode(text: str) -> _Values:
-    return {"mode": _one_of("permissionMode", text, _MODES)}
-
-
-def _rounds(text: str) -> _Values:
+def _rounds(text: str) -> int:
     if not text.isdecimal():
         raise ValueError(f"its maxTurns must be a whole number, not {text!r}")
-    return {"max_rounds": int(text)}
+    return int(text)
 
 
-def _cost(text: str) -> _Values:
+def _cost(text: str) -> float:
     try:
         cost = float(text.removeprefix("$"))
     except ValueError:
@@ -200,23 +180,7 @@ def _cost(text: str) -> _Values:
         raise ValueError(
             f"its maxCost must be a number of US dollars up to {USD_MAX:,}, not {text!r}"
         )
-    return {"max_cost_usd": cost}
-
-
-def _skills(text: str) -> _Values:
-    return {"skills": _listed(text)}
-
-
-def _background(text: str) -> _Values:
-    return {"in_background": _is_true("background", text)}
-
-
-def _isolation(text: str) -> _Values:
-    return {"is_isolated": _one_of("isolation", text, _ISOLATIONS) == "worktree"}
-
-
-def _omits_instructions(text: str) -> _Values:
-    return {"has_instructions": not _is_true("omitClaudeMd", text)}
+    return cost
 
 
 def _is_true(field: str, text: str) -> bool:
@@ -225,26 +189,27 @@ def _is_true(field: str, text: str) -> bool:
     return text.lower() in _TRUE
 
 
-def _one_of(field: str, text: str, values: Mapping[str, object]) -> object:
+def _one_of(field: str, values: Mapping[str, object], text: str) -> object:
     found = values.get(text.lower())
     if found is None:
         raise ValueError(f"its {field} must be one of {', '.join(values)}, not {text!r}")
     return found
 
 
-_FIELDS: Final[Mapping[str, _Reader]] = {
-    "tools": _tools,
-    "disallowedtools": _denied,
-    "model": _model,
-    "effort": _effort,
-    "permissionmode": _mode,
-    "maxturns": _rounds,
-    "maxcost": _cost,
-    "skills": _skills,
-    "background": _background,
-    "isolation": _isolation,
-    "omitclaudemd": _omits_instructions,
+_FIELDS: Final[Mapping[str, tuple[str, Callable[[str], object]]]] = {
+    "tools": ("tools", _allowed_tools),
+    "disallowedtools": ("denied_tools", _tool_names),
+    "model": ("model", model_name),
+    "effort": ("effort", partial(_one_of, "effort", LEVEL_OF_EFFORT)),
+    "permissionmode": ("mode", partial(_one_of, "permissionMode", _MODES)),
+    "maxturns": ("max_rounds", _rounds),
+    "maxcost": ("max_cost_usd", _cost),
+    "skills": ("skills", _listed),
+    "background": ("in_background", partial(_is_true, "background")),
+    "isolation": ("is_isolated", partial(_one_of, "isolation", _ISOLATIONS)),
+    "omitclaudemd": ("has_instructions", lambda text: not _is_true("omitClaudeMd", text)),
 }
+"""The field of a file, in lowercase → the attribute of the definition, and the reader."""
 # Only the colour in which another program draws the agent.
 _SHOWN: Final = frozenset({"color"})
 
