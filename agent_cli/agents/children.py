@@ -20,7 +20,7 @@ from agent_cli.contracts import events
 from agent_cli.contracts.authors import HOOK
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted, ToolError
-from agent_cli.contracts.events import AgentEvent, AgentStart, Event, EventSink
+from agent_cli.contracts.events import AgentEvent, AgentStart, Event
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import StreamEvent, TextDelta, ThinkingDelta, ToolCallStart
 from agent_cli.contracts.side_events import ModelCallDelayed, ToolAttemptStart
@@ -28,13 +28,14 @@ from agent_cli.contracts.timeline import NO_USAGE, Json, ToolOutput, Usage
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli.contracts.wording import WAITS_FOR_LIMIT, dollars, one_line, short_count
 from agent_cli.core.agent import Agent
-from agent_cli.core.conversation import Conversation
 from agent_cli.core.declining import AGENT_STOPPED
 from agent_cli.core.run import RunResult
 from agent_cli.core.waits import CapacityLimiter
 from agent_cli.system.records import dataclass, field
 from agent_cli.terminal.narration import describe_call
 
+TOOL: Final = "agent"
+"""The tool whose calls start agents."""
 STATUS: Final = "status"
 """The key of a status line in an update's details; it is shown beside the call, not below it."""
 WAITS: Final = "waiting for its turn"
@@ -130,10 +131,8 @@ class Children:
         build: Callable[[Assignment], AbstractAsyncContextManager[Worker]],
         *,
         slots: CapacityLimiter,
-        publish: EventSink,
-        conversation: Callable[[], Conversation],
-        depth: int = 1,
-        slot: object = None,
+        parent: Callable[[], Agent],
+        above: Assignment | None = None,
         begin: Begin | None = None,
         listing: Callable[[Assignment], AbstractContextManager[object]] = nullcontext,
     ) -> None:
@@ -143,34 +142,31 @@ class Children:
             catalogue: The available agents.
             build: Builds an agent; the context manager cleans up after it.
             slots: The limit of the whole tree.
-            publish: Receives the agents' events, as `AgentEvent`.
-            conversation: Returns the conversation of the parent agent.
-            depth: The depth of these agents in the tree.
-            slot: The holder of the parent agent's slot; the main agent needs none.
+            parent: Returns the parent agent, which publishes the agents' events as `AgentEvent`.
+            above: The assignment of the parent agent, which holds a slot for it; the main agent has
+                none, and needs no slot.
             begin: Starts an agent in the background; None if that is not allowed.
             listing: Entered while an agent waits for a slot or works.
         """
         self.catalogue = catalogue
         self._build = build
         self._slots = slots
-        self._publish = publish
-        self._conversation = conversation
-        self._depth = depth
-        self._slot = slot
+        self._parent = parent
+        self._above = above
         self._begin = begin
         self._listing = listing
         self._waiting = 0
 
-    def started_beside(self, tool_name: str) -> int:
+    def started_at_once(self) -> int:
         """Return the number of agents that the last reply starts."""
-        return sum(call.name == tool_name for call in self._conversation().open_calls())
+        return sum(call.name == TOOL for call in self._parent().conversation.open_calls())
 
-    def index_among(self, call_id: str, tool_name: str) -> int:
+    def started_before(self, call_id: str) -> int:
         """Return how many calls before *call_id* in its reply start agents too."""
-        prompts = self._conversation().prompts
+        prompts = self._parent().conversation.prompts
         calls = [out for out in prompts[-1].output if isinstance(out, ToolOutput)]
         reply_id = next(call.reply_id for call in calls if call.tool_call_id == call_id)
-        of_reply = [c.tool_call_id for c in calls if (c.reply_id, c.name) == (reply_id, tool_name)]
+        of_reply = [c.tool_call_id for c in calls if (c.reply_id, c.name) == (reply_id, TOOL)]
         return of_reply.index(call_id)
 
     async def work(
@@ -199,8 +195,8 @@ class Children:
             title=title,
             tool_call_id=context.tool_call_id,
             model=model or definition.model,
-            depth=self._depth,
-            parent=self._conversation().id,
+            depth=self._above.depth + 1 if self._above else 1,
+            parent=self._parent().conversation.id,
             is_isolated=is_isolated or definition.is_isolated,
         )
         if self._begin and (in_background or definition.in_background):
@@ -230,16 +226,16 @@ class Children:
     async def _parent_waits(self) -> AsyncGenerator[None]:
         """Release the parent agent's slot while it waits for its own agents."""
         self._waiting += 1
-        if self._slot:
-            self._slots.give(self._slot)
+        if self._above:
+            self._slots.give(self._above)
         try:
             yield
         finally:
             self._waiting -= 1
             task = asyncio.current_task()
             is_ending = task is not None and task.cancelling()
-            if self._slot and not self._waiting and not is_ending:
-                await self._slots.take(self._slot)
+            if self._above and not self._waiting and not is_ending:
+                await self._slots.take(self._above)
 
     async def _done(self, assignment: Assignment, worker: Worker, tell: Tell) -> ToolResult:
         agent = worker.agent
@@ -251,7 +247,7 @@ class Children:
                 agent.abort()  # stopped between two runs, for example during a hook
             activity(event)
             name, call_id = assignment.definition.name, assignment.tool_call_id
-            self._publish(AgentEvent(agent_id, name, call_id, event))
+            self._parent().publish(AgentEvent(agent_id, name, call_id, event))
 
         unsubscribe = agent.subscribe(hear)
         try:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from agent_cli.agents.children import Children
+from agent_cli.agents.children import TOOL, Children
 from agent_cli.agents.definitions import AgentDefinition
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
@@ -22,7 +22,6 @@ from agent_cli.contracts.wording import one_line
 if TYPE_CHECKING:
     from pydantic.config import JsonDict
 
-TOOL: Final = "agent"
 _TITLE_CHARS_MAX: Final = 80
 _TOO_MANY: Final = (
     "One reply may start {} agents here, as nobody can be asked. Start this one in your next reply."
@@ -67,7 +66,7 @@ def agent_tool(
     async def execute(
         call_id: str, params: AgentInput, _cancel: CancelToken, context: ToolContext
     ) -> ToolResult:
-        if is_limit() and children.index_among(call_id, TOOL) >= ask_beyond:
+        if is_limit() and children.started_before(call_id) >= ask_beyond:
             raise ToolError(_TOO_MANY.format(ask_beyond))
         return await children.work(
             params.subagent_type,
@@ -80,7 +79,7 @@ def agent_tool(
         )
 
     def approval(_params: AgentInput) -> Approval:
-        started = children.started_beside(TOOL)
+        started = children.started_at_once()
         is_asked = started > ask_beyond and not is_limit()
         return Approval(is_asked, f"{started} agents are to start at once")
 

@@ -233,10 +233,8 @@ class Tree:
             self._catalogue,
             lambda assignment: self._built(assignment, ledger),
             slots=self._slots,
-            publish=lambda event: agent.publish(event),
-            conversation=lambda: agent.conversation,
-            depth=depth,
-            slot=slot,
+            parent=lambda: agent,
+            above=slot,
         )
         tools: list[Tool] = [tool("sample", self._sampling(ledger, lambda: agent))]
         if depth <= DEPTH_MAX:

@@ -151,10 +151,8 @@ class Tree:
             AgentCatalogue(warn=lambda _text: None),
             self._built,
             slots=self._slots,
-            publish=lambda _event: None,
-            conversation=lambda: agent.conversation,
-            depth=depth + 1,
-            slot=slot,
+            parent=lambda: agent,
+            above=slot,
         )
         slots = object()
         reader = replace(tool("read", self._used(slots, writes=False)), reads=_paths)

@@ -41,8 +41,7 @@ class _Rank:
 
     Attributes:
         allows: Returns whether it may use the tool of that name.
-        depth: The depth of its children.
-        slot: The holder of its slot among the running agents; the session's agent needs none.
+        assignment: Its task; the session's agent has none.
         where: Returns its workspace; its children share that unless they are isolated.
     """
 
@@ -50,8 +49,7 @@ class _Rank:
     ledger: Ledger
     where: Callable[[], "AgentWorkspace"]
     allows: Callable[[str], bool] = lambda _name: True
-    depth: int = 1
-    slot: object = None
+    assignment: Assignment | None = None
 
 
 class AgentTree:
@@ -103,17 +101,16 @@ class AgentTree:
         turn.tools = [own.get(tool.name, tool) for tool in turn.tools]
 
     def _tools_of(self, rank: _Rank) -> Sequence[Tool]:
-        if not self._settings.enabled or rank.depth > self._settings.max_depth:
+        depth = rank.assignment.depth if rank.assignment else 0
+        if not self._settings.enabled or depth >= self._settings.max_depth:
             return ()
         children = Children(
             self._catalogue,
             lambda assignment: self._built(assignment, rank),
             slots=self._slots,
-            publish=lambda event: rank.agent().publish(event),
-            conversation=lambda: rank.agent().conversation,
-            depth=rank.depth,
-            slot=rank.slot,
-            begin=self._bench.jobs.start_agent if rank.depth == 1 else None,
+            parent=rank.agent,
+            above=rank.assignment,
+            begin=None if rank.assignment else self._bench.jobs.start_agent,
             listing=self.list.working,
         )
         person = self._bench.person
@@ -146,7 +143,6 @@ class AgentTree:
                 ledger,
                 lambda: agent_workspace,
                 lambda name: parent.allows(name) and _allows(definition, name),
-                assignment.depth + 1,
                 assignment,
             )
             jobs = AgentJobs(agent_workspace.workspace, bench.announce, lambda: agent)
