@@ -24,7 +24,7 @@ from agent_cli.repl.live.results import DIFF_ROWS_MAX, Details, Results, SideOut
 from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.repl.live.tool_rows import ToolRows
 from agent_cli.repl.live.view import SessionView
-from agent_cli.repl.mcp.dialogs import Dialogs
+from agent_cli.repl.mcp.dialogs import ServerQuestions
 from agent_cli.repl.model_dialogs import ModelQuestions
 from agent_cli.repl.ports import Application
 from agent_cli.repl.recall import (
@@ -111,15 +111,8 @@ def open_dialogs(
         display.leave_space()
         bell.question()
 
-    servers = Dialogs(
-        screen.asking,
-        display,
-        publish=app.agent.publish,
-        begin=begin,
-        before_asking=parts.before_asking,
-        on_change=screen.refresh,
-        turn=parts.turn,
-        draw=parts.draw,
+    servers = ServerQuestions(
+        screen.asking, parts, publish=app.agent.publish, begin=begin, on_change=screen.refresh
     )
     model = ModelQuestions(parts, begin=begin, asking=display.asking, approvals=runs.approvals)
     app.answer(servers, model, model)

@@ -4,76 +4,65 @@ They are lines and keys, not lists: no server's question looks like one of the p
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from typing import Final, TypeVar
 
 from agent_cli.contracts.dialogs import Action, Filled, Form
 from agent_cli.contracts.events import EventSink, Notice
 from agent_cli.contracts.servers import SamplingRequest
 from agent_cli.contracts.wording import first_named, one_line
-from agent_cli.repl.approval.preview import Row, write_rows
-from agent_cli.repl.dialogue import Dialogue
+from agent_cli.repl.approval.preview import Row
+from agent_cli.repl.dialogue import DialogParts, Dialogue
 from agent_cli.repl.mcp import named, page_rows, quoted_rows, shown_text, web_host
 from agent_cli.repl.mcp.form_dialog import FormDialog, label
 from agent_cli.system.desktop import open_page
 from agent_cli.system.sanitize import reveal
-from agent_cli.terminal.writer import Lines
 
 _ACTIONS: Final[dict[str, Action]] = {"y": "accept", "n": "decline"}
 _NAMED_MAX: Final = 5
 AnswerT = TypeVar("AnswerT")
 
 
-class Dialogs:
+class ServerQuestions:
     """Asks servers' questions one at a time; implements `dialogs.ServerDialogs`."""
 
     def __init__(
         self,
         prompt: Dialogue,
-        lines: Lines,
+        parts: DialogParts,
         *,
         publish: EventSink,
         begin: Callable[[], None] = lambda: None,
-        before_asking: Callable[[], None] = lambda: None,
         asking: Callable[[], AbstractContextManager[None]] = nullcontext,
         on_change: Callable[[], None] = lambda: None,
         open_page: Callable[[str], Awaitable[None]] = open_page,
-        turn: asyncio.Lock | None = None,
-        draw: Callable[[Sequence[Row]], None] | None = None,
     ) -> None:
         """Ask nothing yet.
 
         Args:
             prompt: Asks the user.
-            lines: Shows the questions.
+            parts: Shared by all dialogs of the front end.
             publish: Receives notices that need no answer.
             begin: Called before each dialog: adds a blank row, rings the bell.
-            before_asking: Called after rows were written that the user must see at once.
             asking: Entered while a question is open.
             on_change: Called when a server's state has changed.
             open_page: Opens a URL in a browser.
-            turn: The lock held during a dialog, shared with all other dialogs.
-            draw: Shows rows where there is a screen; by default they are lines.
         """
         self._prompt = prompt
-        self._lines = lines
+        self._parts = parts
         self._publish = publish
         self._begin = begin
-        self._before_asking = before_asking
         self._asking = asking
         self._on_change = on_change
         self._open_page = open_page
-        self._turn = turn or asyncio.Lock()
-        self._draw = draw or partial(write_rows, writer=lines)
 
     async def fill_form(self, form: Form) -> Filled:
         """Let the user fill in *form*, or decline; Ctrl-C cancels at any field."""
         fields = first_named([*map(label, form.fields)], _NAMED_MAX)
 
         async def ask() -> Filled:
-            self._draw([Row(f"{named(form.server)} asks you", "title")])
+            self._parts.draw([Row(f"{named(form.server)} asks you", "title")])
             self._show(
                 [
                     *quoted_rows(form.message),
@@ -97,7 +86,7 @@ class Dialogs:
             return "decline"
 
         async def ask() -> Action:
-            self._draw([Row(f"{named(server)} wants you to visit a page", "title")])
+            self._parts.draw([Row(f"{named(server)} wants you to visit a page", "title")])
             self._show(
                 [*quoted_rows(message), *page_rows(url)],
                 "y = open it in the browser · n = decline, then Enter · Ctrl-C = cancel",
@@ -117,7 +106,7 @@ class Dialogs:
             conversation += [(role, shown_text(blocks)) for role, blocks in request.messages]
             title = f"{named(request.server)} wants to ask {model} at your expense"
             most = f"at most {request.max_tokens:,} tokens"
-            self._draw([Row(title, "title", beside=most)])
+            self._parts.draw([Row(title, "title", beside=most)])
             self._show(
                 [row for role, text in conversation for row in quoted_rows(text, role)],
                 "y = allow it · n = refuse, then Enter",
@@ -142,16 +131,16 @@ class Dialogs:
         if not self._prompt.can_ask:
             self._warn(f"{named(server)} asked a question, declined: there is no user to answer it")
             return nobody
-        async with self._turn:
+        async with self._parts.turn:
             try:
                 with self._asking():
                     self._begin()
                     return await ask()
             except (KeyboardInterrupt, EOFError):
-                self._lines.aside(f"{reveal(server)}: not answered", "dim")
+                self._parts.lines.aside(f"{reveal(server)}: not answered", "dim")
                 return stopped
             except asyncio.CancelledError:
-                self._lines.aside(f"{reveal(server)} no longer waits for an answer", "dim")
+                self._parts.lines.aside(f"{reveal(server)} no longer waits for an answer", "dim")
                 raise
 
     async def _action(self, server: str, question: str) -> Action:
@@ -160,10 +149,10 @@ class Dialogs:
 
     def _show(self, rows: Iterable[str], keys: str = "") -> None:
         """Show *rows*, and faint below them what the *keys* do."""
-        self._lines.aside("\n".join(rows))
+        self._parts.lines.aside("\n".join(rows))
         if keys:
-            self._lines.aside(keys, "dim")
-        self._before_asking()
+            self._parts.lines.aside(keys, "dim")
+        self._parts.before_asking()
 
     def _warn(self, text: str) -> None:
         self._publish(Notice("warning", text))

@@ -25,7 +25,7 @@ from agent_cli.repl.dialogue import DialogParts, Dialogue, Questions, TurnTaking
 from agent_cli.repl.dispatch import LineDispatcher
 from agent_cli.repl.hosting import Interrupts
 from agent_cli.repl.markdown import SPOKEN, MarkdownStream
-from agent_cli.repl.mcp.dialogs import Dialogs
+from agent_cli.repl.mcp.dialogs import ServerQuestions
 from agent_cli.repl.model_dialogs import ModelQuestions
 from agent_cli.repl.ports import Application
 from agent_cli.repl.recall import recalled
@@ -132,13 +132,12 @@ class Shell:
         def begin() -> None:
             self._writer.aside("")
 
-        servers = Dialogs(
+        servers = ServerQuestions(
             self._prompt,
-            self._writer,
+            self._dialogs,
             publish=self._app.agent.publish,
             begin=begin,
             asking=self._asking,
-            turn=self._dialogs.turn,
         )
         model = ModelQuestions(
             self._dialogs, begin=begin, asking=self._asking, approvals=self._runs.approvals

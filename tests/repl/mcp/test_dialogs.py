@@ -5,13 +5,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 from agent_cli.contracts.dialogs import Filled, Form
 from agent_cli.contracts.events import Event, Notice
 from agent_cli.contracts.servers import SamplingRequest
 from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.mcp_client.forms import form_fault, form_fields
-from agent_cli.repl.mcp.dialogs import Dialogs
+from agent_cli.repl.dialogue import DialogParts
+from agent_cli.repl.mcp.dialogs import ServerQuestions
 from tests.repl.live.test_asking import opened
 from tests.repl.live.test_screen import live
 
@@ -42,6 +44,9 @@ class Person:
             pass
         return key
 
+    async def select(self, *_args: object, **_named: object) -> NoReturn:
+        raise AssertionError("a server's question looks like one of the program's own")
+
     def aside(self, text: str, style: str = "plain") -> None:
         self.seen += text.split("\n")
 
@@ -56,9 +61,15 @@ class Person:
         self.opened.append(url)
 
 
-def asked(*answers: Answer, can_ask: bool = True) -> tuple[Dialogs, Person]:
+def parts_of(person: Person) -> DialogParts:
+    return DialogParts(questions=person, lines=person, turn=asyncio.Lock())
+
+
+def asked(*answers: Answer, can_ask: bool = True) -> tuple[ServerQuestions, Person]:
     person = Person([*answers], can_ask)
-    return Dialogs(person, person, publish=person.hear, open_page=person.open_page), person
+    parts = parts_of(person)
+    dialogs = ServerQuestions(person, parts, publish=person.hear, open_page=person.open_page)
+    return dialogs, person
 
 
 def form(message: str = "Who?", **properties: Json) -> Form:
@@ -136,7 +147,7 @@ async def test_command_typed_at_the_review_of_a_form_runs_at_once(tmp_path: Path
     """It was dropped without a word; a number of no field says which there are."""
     async with live(tmp_path) as it:
         _, person = asked()
-        dialogs = Dialogs(it.screen.asking, person, publish=person.hear)
+        dialogs = ServerQuestions(it.screen.asking, parts_of(person), publish=person.hear)
         filling = asyncio.ensure_future(dialogs.fill_form(form(name=NAME, age=AGE)))
         await it.until(lambda: it.rows == ["you>"] and it.screen.asking.question is not None)
         it.now_s += 9
@@ -282,7 +293,9 @@ async def test_cancelled_dialog_makes_way_for_the_next() -> None:
 def test_server_change_is_reported_to_the_screen() -> None:
     """The status line shows how many servers are up."""
     person, changes = Person([]), list[int]()
-    dialogs = Dialogs(person, person, publish=person.hear, on_change=lambda: changes.append(1))
+    dialogs = ServerQuestions(
+        person, parts_of(person), publish=person.hear, on_change=lambda: changes.append(1)
+    )
 
     dialogs.servers_changed()
 
