@@ -91,14 +91,8 @@ Tell: TypeAlias = Callable[[str], None]
 """Receives a line about an agent's current activity."""
 
 
-class Begin(Protocol):
-    """Starts an agent in the background of its call."""
-
-    def __call__(
-        self, assignment: Assignment, work: Callable[[Tell], Awaitable[ToolResult]]
-    ) -> ToolResult:
-        """Start *work* and return the result for the model now; raises `ToolError`."""
-        ...
+Begin: TypeAlias = Callable[[Assignment, Callable[[Tell], Awaitable[ToolResult]]], ToolResult]
+"""Starts the work and returns the result for the model at once; raises `ToolError`."""
 
 
 class Worker(Protocol):

@@ -122,26 +122,21 @@ class HookRuns:
 
         *answerable* are further fields, for hooks of the user that may pass signed answers on.
         """
-        waited = [hook for hook in hooks if not hook.background]
+
+        async def ran(hook: Hook) -> Ran:
+            return await self._ran(hook, payload, subject, answerable)
+
+        async def ran_late(hook: Hook) -> None:
+            self.late(await ran(hook), payload)
+
         for hook in hooks:
             if hook.once:
                 self._used.add(id(hook))
             if hook.background and self.background:
-                self.background(self._run_late(hook, payload, subject, answerable))
+                self.background(ran_late(hook))
         async with asyncio.TaskGroup() as tasks:
-            running = [
-                tasks.create_task(self._ran(h, payload, subject, answerable)) for h in waited
-            ]
+            running = [tasks.create_task(ran(hook)) for hook in hooks if not hook.background]
         return merged([task.result().answer for task in running])
-
-    async def _run_late(
-        self,
-        hook: Hook,
-        payload: Mapping[str, Json],
-        subject: str,
-        answerable: Mapping[str, Json],
-    ) -> None:
-        self.late(await self._ran(hook, payload, subject, answerable), payload)
 
     async def _ran(
         self,
