@@ -1,7 +1,7 @@
 """Let the model read the resources of MCP servers, with two tools for all servers."""
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError, UsageError
@@ -12,22 +12,10 @@ from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli.contracts.wording import UNVOUCHED
 
 if TYPE_CHECKING:
-    from agent_cli.mcp_client.requests import Requests
+    from agent_cli.mcp_client.pool import McpServers
 
 _LIST_CHARS_MAX = 20_000
 _ABOUT_CHARS_MAX = 160
-
-
-class Resources(Protocol):
-    """Port to the resources of all servers."""
-
-    def resources(self) -> Sequence[ServerResource]:
-        """Return the listed resources, ordered by server and address."""
-        ...
-
-    def requests(self, server: str) -> "Requests":
-        """Return the requests of a server, or raise `UsageError`."""
-        ...
 
 
 class _ListInput(BaseModel):
@@ -40,7 +28,7 @@ class _ReadInput(BaseModel):
     uri: str = Field(min_length=1, max_length=4000, description="A template's {...} filled in")
 
 
-def resource_tools(servers: Resources, present: Collection[str]) -> tuple[Tool, ...]:
+def resource_tools(servers: "McpServers", present: Collection[str]) -> tuple[Tool, ...]:
     """Return the tools for the resources of the *servers* that are *present*."""
 
     async def list_them(

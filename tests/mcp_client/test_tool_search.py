@@ -9,7 +9,8 @@ import pytest
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool
 from agent_cli.mcp_client.declared_tools import Deferral
-from agent_cli.mcp_client.resource_tools import Resources, resource_tools
+from agent_cli.mcp_client.pool import McpServers
+from agent_cli.mcp_client.resource_tools import resource_tools
 from agent_cli.mcp_client.tool_index import ToolIndex
 from tests.tool_traits import traits
 
@@ -134,7 +135,7 @@ def test_query_without_known_words_finds_nothing(query: str) -> None:
 
 def test_tools_about_servers_only_read() -> None:
     """The search writes the session's state, and reading has the limit of its server."""
-    no_server = cast("Resources", None)
+    no_server = cast("McpServers", None)
     tools = [Deferral(0)._search_tool(), *resource_tools(no_server, ())]
 
     assert [traits(tool) for tool in tools] == [
