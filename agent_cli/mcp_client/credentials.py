@@ -57,15 +57,23 @@ class MemoryCredentials:
         """Return None: no other process reads it."""
 
 
-class FileCredentials:
+class _SharedCredentials:
+    """A store that other processes use too; *folder* holds a lock for each server."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def lock_file(self, url: str) -> Path:
+        """Return the file whose lock a process holds to renew the text of *url*."""
+        return self._folder / f".{_name(url)}.lock"
+
+
+class FileCredentials(_SharedCredentials):
     """A directory with one file (mode 0600) per server, so that processes do not conflict.
 
     Raises:
         SettingsError: A file cannot be read or written.
     """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
 
     def read(self, url: str) -> str | None:
         """Return the text stored for *url*, or None."""
@@ -86,15 +94,11 @@ class FileCredentials:
             raise SettingsError(f"{path} cannot be deleted: {error.strerror}") from error
         return known
 
-    def lock_file(self, url: str) -> Path:
-        """Return the lock file beside the credentials of *url*."""
-        return _lock_file(self._folder, url)
-
     def _path(self, url: str) -> Path:
         return self._folder / f"{_name(url)}.json"
 
 
-class KeyringCredentials:
+class KeyringCredentials(_SharedCredentials):
     """The keyring of the operating system, through the optional package `keyring`.
 
     Raises:
@@ -103,9 +107,9 @@ class KeyringCredentials:
 
     def __init__(self, keyring: "_Keyring", failure: type[Exception], folder: Path) -> None:
         """Use *keyring*, which raises *failure* or errors of the system; *folder* has the locks."""
+        super().__init__(folder)
         self._keyring = keyring
         self._failure = failure
-        self._folder = folder
 
     def read(self, url: str) -> str | None:
         """Return the text stored for *url*, or None."""
@@ -125,10 +129,6 @@ class KeyringCredentials:
                 self._keyring.delete_password(_SERVICE, url)
         return known
 
-    def lock_file(self, url: str) -> Path:
-        """Return a file: a keyring has no locks."""
-        return _lock_file(self._folder, url)
-
     @contextmanager
     def _answering(self) -> Generator[None]:
         try:
@@ -145,14 +145,11 @@ class _Keyring(Protocol):
     def delete_password(self, service: str, user: str) -> None: ...
 
 
-class UserCredentials:
+class UserCredentials(_SharedCredentials):
     """The keyring if it works on this machine, else files below a directory.
 
     Decided at the first use, because loading `keyring` is slow.
     """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
 
     def read(self, url: str) -> str | None:
         """Return the text stored for *url*, or None."""
@@ -166,10 +163,6 @@ class UserCredentials:
         """Delete the text stored for *url*; return whether there was one."""
         return self._store.delete(url)
 
-    def lock_file(self, url: str) -> Path:
-        """Return the same file for either store."""
-        return _lock_file(self._folder, url)
-
     @cached_property
     def _store(self) -> Credentials:
         try:
@@ -182,10 +175,6 @@ class UserCredentials:
         except (ImportError, RuntimeError):
             pass
         return FileCredentials(self._folder)
-
-
-def _lock_file(folder: Path, url: str) -> Path:
-    return folder / f".{_name(url)}.lock"
 
 
 def _name(url: str) -> str:
