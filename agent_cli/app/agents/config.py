@@ -92,8 +92,12 @@ CONTRIBUTIONS: Final = (
     Contribution("agents of plugins", ("session",), lambda agent: agent.agents),
     Contribution("servers", _BOTH, lambda agent: agent.servers),
     # The last part of the system prompt: it differs from session to session.
-    Contribution("facts", _BOTH, lambda agent: _facts(agent)),
-    Contribution("plan mode", _BOTH, lambda agent: _plan_mode(agent)),
+    Contribution("facts", _BOTH, lambda agent: SessionFacts(agent.where.workspace.root)),
+    Contribution(
+        "plan mode",
+        _BOTH,
+        lambda agent: plan_mode(agent.is_planning, has_user=agent.role == "session"),
+    ),
     Contribution("undone changes", _BOTH, lambda agent: agent.undone),
     Contribution("changes of hooks", _BOTH, lambda agent: agent.hook_changes),
     Contribution("pins", ("session",), lambda _agent: tell_pins),
@@ -146,14 +150,6 @@ def _old_results(agent: AgentParts) -> OldResults | None:
     if not (settings.history.leave_out_old_results and agent.compaction.can_recall):
         return None
     return OldResults(parts.price(agent.where.startup), used_s=lambda: agent.watches.prefix.used_s)
-
-
-def _facts(agent: AgentParts) -> SessionFacts:
-    return SessionFacts(agent.where.workspace.root)
-
-
-def _plan_mode(agent: AgentParts) -> Contributor:
-    return plan_mode(agent.is_planning, has_user=agent.role == "session")
 
 
 def _trimming(agent: AgentParts) -> Trimming:

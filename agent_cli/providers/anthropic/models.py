@@ -91,9 +91,12 @@ def _known_model(
     facts: dict[str, Any] = {**entry, "output_tokens_per_s": speed}
     prices, cache, fast = facts.pop("prices", ()), facts.pop("cache", {}), facts.pop("fast", 0)
     facts |= {name: frozenset(facts[name]) for name in ("thinking", "efforts")}
-    tiers = tuple(PriceTier(**each | _decimal(each)) for each in prices)
-    cache_multiples = _multiples({**usual_cache, **cache})
-    return KnownModel(Model(id, **facts), tiers, cache_multiples, Decimal(fast))
+    tiers = tuple(
+        PriceTier(Decimal(each["input"]), Decimal(each["output"]), each.get("up_to_prompt_tokens"))
+        for each in prices
+    )
+    multiples = _multiples({**usual_cache, **cache})
+    return KnownModel(Model(id, **facts), tiers, multiples, Decimal(fast))
 
 
 def _at_fast_speed(known: KnownModel) -> KnownModel:
@@ -115,10 +118,6 @@ def standard_id(model_id: str) -> str:
 
 def _multiples(found: Mapping[str, Any]) -> CacheMultiples:
     return CacheMultiples(**{name: Decimal(value) for name, value in found.items()})
-
-
-def _decimal(tier: Mapping[str, Any]) -> dict[str, Decimal]:
-    return {name: Decimal(tier[name]) for name in ("input", "output")}
 
 
 def prices_as_of() -> str:
