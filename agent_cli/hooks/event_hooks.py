@@ -90,6 +90,7 @@ class EventHooks:
         stop: The reason a hook gave for ending the run, or "".
         late: What hooks in the background said.
         changes: What calls of tools and hooks change; None if that is not recorded.
+        runs: The hooks, and those that ran last.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class EventHooks:
         self.stop = ""
         self.late = LateWords(publish)
         self.changes: CallChanges | None = None
-        self._runs = runs
+        self.runs = runs
         self._group = asyncio.TaskGroup()
         self._tasks: set[asyncio.Task[object]] = set()
         self._awaited: set[asyncio.Task[object]] = set()
@@ -139,11 +140,11 @@ class EventHooks:
 
     def is_asked(self, event: str, matched: str) -> bool:
         """Return whether a hook runs at *event*."""
-        return bool(self._runs.matching(event, (matched,)))
+        return bool(self.runs.matching(event, (matched,)))
 
     def watched_files(self) -> FileWatch | None:
         """Return a watch of the files for FileChanged hooks; None without such hooks."""
-        hooks = [hook for hook in self._runs.hooks if hook.event == "FileChanged"]
+        hooks = [hook for hook in self.runs.hooks if hook.event == "FileChanged"]
         written = (name for hook in hooks for name in hook.file_names if is_plain(name))
         names = {name.removeprefix("/") for name in written}
         if not hooks:
@@ -151,7 +152,7 @@ class EventHooks:
         return FileWatch(self.payloads.workspace, names, self._is_watched, self.changes)
 
     def _is_watched(self, path: Path) -> bool:
-        return bool(self._runs.matching("FileChanged", names_of(path, self.payloads.workspace)))
+        return bool(self.runs.matching("FileChanged", names_of(path, self.payloads.workspace)))
 
     async def ask_about_file(self, change: FileChange) -> HookAnswer:
         """Run the FileChanged hooks that match a file, and return their joint answer."""
@@ -174,17 +175,17 @@ class EventHooks:
         /,
         **more: Json,
     ) -> HookAnswer:
-        hooks = self._runs.matching(event, names)
+        hooks = self.runs.matching(event, names)
         if not hooks:
             return HookAnswer()
         payload = self.payloads.payload(event, **more)
-        answer = await self._runs.run(hooks, payload, names[0], answerable=answerable)
+        answer = await self.runs.run(hooks, payload, names[0], answerable=answerable)
         self.heard(answer)
         return answer
 
     def gets_answers(self, event: str, matched: str) -> bool:
         """Return whether a hook that runs at *event* may pass signed answers on."""
-        return any(hook.answers for hook in self._runs.matching(event, (matched,)))
+        return any(hook.answers for hook in self.runs.matching(event, (matched,)))
 
     def tell_answerable(
         self, event: str, matched: str, answerable: Mapping[str, Json], /, **more: Json

@@ -33,7 +33,7 @@ from agent_cli_tools import Workspace
 from agent_cli_tools.session_resources import CommandExports
 
 if TYPE_CHECKING:
-    from agent_cli.app.hooks.confinement import HookChangesTeller, HookConfinement
+    from agent_cli.app.hooks.confinement import HookChangesTeller, HookConfinement, HookTranscripts
     from agent_cli.app.hooks.remote_answers import RemoteAnswers
     from agent_cli.app.sessions import Sessions  # it imports `models`, which imports this
     from agent_cli.hooks.answers import Exports, HookAnswer
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from agent_cli.hooks.event_hooks import EventHooks, ServerQuestionHooks
     from agent_cli.hooks.judging import HookServices
     from agent_cli.hooks.lifecycle import Lifecycle
-    from agent_cli.hooks.runs import HookRuns
 
 _STEP_EVENTS: Final = {"new": "TaskCreated", "done": "TaskCompleted"}
 _IDLE_AFTER_S = 60.0  # the same limit as Claude Code
@@ -63,6 +62,15 @@ class HookHost(NamedTuple):
     workspace: Workspace
 
 
+class _Parts(NamedTuple):
+    """What runs the hooks of a session that has some."""
+
+    asking: "EventHooks"
+    lifecycle: "Lifecycle"
+    confinement: "HookConfinement"
+    transcripts: "HookTranscripts"
+
+
 class SessionHooks:
     """The hooks of this session; `async with` runs SessionStart and SessionEnd hooks."""
 
@@ -75,10 +83,7 @@ class SessionHooks:
         """
         self._publish = host.publish
         self._stack = AsyncExitStack()
-        self._lifecycle: Lifecycle | None = None
-        self._confinement: HookConfinement | None = None
-        self._asking: EventHooks | None = None
-        self._runs: HookRuns | None = None
+        self._parts: _Parts | None = None
         self.answers: RemoteAnswers | None = None
         self._permissions = permissions
         self._startup = startup
@@ -86,9 +91,9 @@ class SessionHooks:
         self._one_shot = one_shot
         self._problems: Sequence[str] = ()
         if startup.loaded.hooks or startup.lost_guards or startup.hooks:
-            self._build()
+            self._parts = self._built()
 
-    def _build(self) -> None:
+    def _built(self) -> _Parts:
         from agent_cli.app.hooks.confinement import HookConfinement, HookTranscripts
         from agent_cli.hooks.event_hooks import EventHooks
         from agent_cli.hooks.events import Payloads
@@ -98,11 +103,9 @@ class SessionHooks:
 
         startup, host = self._startup, self._host
         hooks, self._problems = defined_hooks(startup)
-        self._transcripts = copies = HookTranscripts(startup.workspace)
+        copies = HookTranscripts(startup.workspace)
         self._stack.callback(copies.close)
-        self._confinement = confinement = HookConfinement(
-            startup, host.sandbox, lambda: copies.folder, host.workspace
-        )
+        confinement = HookConfinement(startup, host.sandbox, lambda: copies.folder, host.workspace)
         environment = HookEnvironment(
             startup.workspace,
             environment_of_hooks(startup),
@@ -110,10 +113,10 @@ class SessionHooks:
             confinement,
             host.services(),
         )
-        self._runs = HookRuns(hooks, environment, objection=lambda hook: _objection(hook, startup))
+        runs = HookRuns(hooks, environment, objection=lambda hook: _objection(hook, startup))
         if self._one_shot:  # elsewhere the screen shows it
-            self._runs.waits = lambda hook: self._publish(Notice("info", waits_for(hook)))
-        self._payloads = Payloads(
+            runs.waits = lambda hook: self._publish(Notice("info", waits_for(hook)))
+        payloads = Payloads(
             startup.workspace,
             session_id=self._session_id,
             transcript=lambda: copies.of_session(self._conversation(), self._session_id()),
@@ -122,27 +125,24 @@ class SessionHooks:
             model=host.model,
             effort=lambda: _effort_of(host.agent()),
         )
-        self._asking = EventHooks(
-            self._runs, self._payloads, conversation=self._conversation, publish=self._publish
-        )
-        self._asking.late.wake = host.wake
+        asking = EventHooks(runs, payloads, conversation=self._conversation, publish=self._publish)
+        asking.late.wake = host.wake
         if any(hook.event == "FileChanged" for hook in hooks):
             from agent_cli.app.hooks.changed_files import ChangedFiles  # few have such hooks
 
-            self._asking.changes = ChangedFiles(startup, host.workspace).follow(confinement)
+            asking.changes = ChangedFiles(startup, host.workspace).follow(confinement)
         if any(hook.answers for hook in hooks):
             from agent_cli.app.hooks.remote_answers import RemoteAnswers  # rare
 
-            self.answers = RemoteAnswers(
-                startup, self._payloads.session_id, self._permissions, self._asking
-            )
-        self._lifecycle = Lifecycle(
-            self._asking,
+            self.answers = RemoteAnswers(startup, payloads.session_id, self._permissions, asking)
+        lifecycle = Lifecycle(
+            asking,
             end_reason="other" if self._one_shot else "prompt_input_exit",
             idle_after_s=None if self._one_shot else _IDLE_AFTER_S,
             export=self._export,
             answers=self.answers.signed if self.answers else None,
         )
+        return _Parts(asking, lifecycle, confinement, copies)
 
     def _conversation(self) -> Conversation:
         return self._host.agent().conversation
@@ -162,32 +162,33 @@ class SessionHooks:
 
     def around(self, config: LoopConfig, reach: Reach) -> LoopConfig:
         """Return *config* with hooks wrapped around its actions; unchanged without hooks."""
-        if self._lifecycle is None or self._asking is None:
+        if self._parts is None:
             return config
+        lifecycle = self._parts.lifecycle
         config = self.around_calls(config, reach)
         return replace(
             config,
-            authorize_tool=_around_tasks(self._asking, config.authorize_tool),
-            prepare=(self._lifecycle, *config.prepare),
-            get_follow_up_messages=self._lifecycle.follow_ups_beside(config.get_follow_up_messages),
+            authorize_tool=_around_tasks(self._parts.asking, config.authorize_tool),
+            prepare=(lifecycle, *config.prepare),
+            get_follow_up_messages=lifecycle.follow_ups_beside(config.get_follow_up_messages),
         )
 
     def around_calls(
         self, config: LoopConfig, reach: Reach, agent: Callable[[], WorkingAgent] | None = None
     ) -> LoopConfig:
         """Return *config* with hooks around its tool calls only, for the subagent *agent*."""
-        if self._asking is None or self._runs is None or config.finish_result is None:
+        if self._parts is None or config.finish_result is None:
             return config
         from agent_cli.hooks.events import about_agent
         from agent_cli.hooks.tool_calls import CallHooks
 
-        asking = self._asking
+        asking = self._parts.asking
         # In this program it is a coroutine function.
         authorize: Any = config.authorize_tool
         calls = CallHooks(
-            self._runs,
+            asking.runs,
             replace(
-                self._payloads,
+                asking.payloads,
                 workspace=reach.root,
                 inside=lambda: about_agent(agent()) if agent else {},
                 effort=lambda: agent().effort if agent else _effort_of(self._host.agent()),
@@ -207,35 +208,35 @@ class SessionHooks:
 
     def changes_for(self, workspace: Workspace) -> "HookChangesTeller | None":
         """Return a contributor that reports hooks' changes in *workspace*; None without hooks."""
-        return self._confinement.changes.teller(workspace) if self._confinement else None
+        return self._parts.confinement.changes.teller(workspace) if self._parts else None
 
     def around_compaction(
         self, agent: Callable[[], WorkingAgent] | None = None
     ) -> AroundCompaction | None:
         """Return the hooks around compactions by the session or a subagent; None without any."""
-        if self._asking is None:
+        if self._parts is None:
             return None
         from agent_cli.hooks.event_hooks import CompactionHooks
         from agent_cli.hooks.events import about_agent
 
-        return CompactionHooks(self._asking, lambda: about_agent(agent()) if agent else {})
+        return CompactionHooks(self._parts.asking, lambda: about_agent(agent()) if agent else {})
 
     async def agent_starts(self, agent: WorkingAgent) -> Sequence[str]:
         """Run the SubagentStart hooks of an agent; return the context they add."""
-        return await self._lifecycle.agent_starts(agent) if self._lifecycle else ()
+        return await self._parts.lifecycle.agent_starts(agent) if self._parts else ()
 
     async def agent_ends(
         self, agent: WorkingAgent, text: str, *, again: bool, conversation: Conversation
     ) -> str:
         """Return why SubagentStop hooks do not let an agent end with the reply *text*, or ""."""
-        if self._lifecycle is None:
+        if self._parts is None:
             return ""
-        session_id = self._session_id()
-        return await self._lifecycle.agent_ends(
+        copies, session_id = self._parts.transcripts, self._session_id()
+        return await self._parts.lifecycle.agent_ends(
             agent,
             text,
             again=again,
-            transcript=lambda: self._transcripts.of_agent(conversation, agent, session_id),
+            transcript=lambda: copies.of_agent(conversation, agent, session_id),
         )
 
     async def prompt_expands(self, command: str, argument: str, source: str, text: str) -> None:
@@ -244,8 +245,8 @@ class SessionHooks:
         Raises:
             UsageError: One of them blocks it.
         """
-        if self._lifecycle:
-            await self._lifecycle.prompt_expands(command, argument, source, text)
+        if self._parts:
+            await self._parts.lifecycle.prompt_expands(command, argument, source, text)
 
     async def question_is_asked(self, question: str) -> None:
         """Ask UserPromptSubmit hooks about a question beside the conversation.
@@ -253,47 +254,48 @@ class SessionHooks:
         Raises:
             UsageError: One of them blocks it.
         """
-        if self._lifecycle:
-            await self._lifecycle.question_is_asked(question)
+        if self._parts:
+            await self._parts.lifecycle.question_is_asked(question)
 
     @property
     def watch_models(self) -> bool:
         """Whether hooks want to know of a change of the model."""
-        hooks = self._runs.hooks if self._runs else ()
+        hooks = self._parts.asking.runs.hooks if self._parts else ()
         return any(hook.event in ("PreModelSwitch", "PostModelSwitch") for hook in hooks)
 
     async def model_switches(self, to_model: str, about: Mapping[str, Json]) -> "HookAnswer":
         """Run the PreModelSwitch hooks; there must be hooks (`watch_models`)."""
-        assert self._lifecycle is not None
-        return await self._lifecycle.model_switches(to_model, **about)
+        assert self._parts is not None
+        return await self._parts.lifecycle.model_switches(to_model, **about)
 
     def model_switched(self, to_model: str, about: Mapping[str, Json]) -> None:
         """Run the PostModelSwitch hooks in the background; there must be hooks, as above."""
-        assert self._lifecycle is not None
-        self._lifecycle.model_switched(to_model, **about)
+        assert self._parts is not None
+        self._parts.lifecycle.model_switched(to_model, **about)
 
     def server_questions(self) -> "ServerQuestionHooks | None":
         """Return the hooks around the questions of MCP servers; None without any hooks."""
-        if self._asking is None:
+        if self._parts is None:
             return None
         from agent_cli.hooks.event_hooks import ServerQuestionHooks  # rare
 
-        return ServerQuestionHooks(self._asking)
+        return ServerQuestionHooks(self._parts.asking)
 
     def tell(self, event: str, matched: str, about: Mapping[str, Json]) -> None:
         """Run the hooks of *event*, without waiting for them; *about* is their input."""
-        if self._asking:
-            self._asking.tell(event, matched, **about)
+        if self._parts:
+            self._parts.asking.tell(event, matched, **about)
 
     async def __aenter__(self) -> "SessionHooks":
         for problem in self._problems:
             self._publish(Notice("warning", problem))
-        if self._lifecycle and self._runs:
-            for problem in without_matches(self._runs.hooks, self._host.tools()):
+        if self._parts:
+            hooks = self._parts.asking.runs.hooks
+            for problem in without_matches(hooks, self._host.tools()):
                 self._publish(Notice("warning", problem))
-            if self._runs.hooks:
-                self._publish(Notice("info", overview(self._runs.hooks)))
-            await self._stack.enter_async_context(self._lifecycle)
+            if hooks:
+                self._publish(Notice("info", overview(hooks)))
+            await self._stack.enter_async_context(self._parts.lifecycle)
         return self
 
     async def __aexit__(self, *_failure: object) -> None:
@@ -301,25 +303,26 @@ class SessionHooks:
 
     def leave(self) -> None:
         """Do not wait for SessionEnd hooks."""
-        if self._lifecycle:
-            self._lifecycle.leave()
+        if self._parts:
+            self._parts.lifecycle.leave()
 
     def listen(self, event: Event) -> None:
         """Run the hooks of *event*."""
-        if self._lifecycle:
-            self._lifecycle.listen(event)
+        if self._parts:
+            self._parts.lifecycle.listen(event)
 
     @property
     def status(self) -> str:
         """The status message of a running hook, or ""."""
-        return self._runs.status if self._runs else ""
+        return self._parts.asking.runs.status if self._parts else ""
 
     def report(self) -> Sequence[str]:
         """Return a report: the defined hooks and the latest runs."""
-        if self._runs is None:
+        if self._parts is None:
             return ["no hooks are defined: see [hooks] in appsettings.example.toml"]
-        ran = [f"  {each}" for each in self._runs.done]
-        return [*listed(self._runs.hooks), "ran last:" if ran else "none ran yet", *ran]
+        runs = self._parts.asking.runs
+        ran = [f"  {each}" for each in runs.done]
+        return [*listed(runs.hooks), "ran last:" if ran else "none ran yet", *ran]
 
 
 def _effort_of(agent: Agent) -> str:
