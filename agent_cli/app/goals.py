@@ -30,38 +30,16 @@ class SessionGoal:
     """The pursuit of a goal in one session; its modules are imported with the first goal."""
 
     def __init__(
-        self,
-        session_workspace: SessionWorkspace,
-        conversation: Callable[[], Conversation],
-        *,
-        has_jobs: Callable[[], bool],
-        cost_of_agents: Callable[[], int],
-        publish: EventSink,
-        one_shot: bool,
+        self, conversation: Callable[[], Conversation], pursue: "Callable[[], Pursuit]"
     ) -> None:
-        """Pursue nothing yet; see `Pursuit` for the arguments."""
-        self._session_workspace = session_workspace
+        """Pursue nothing yet; *pursue* makes the pursuit of a goal of the *conversation*."""
         self._conversation = conversation
-        self._has_jobs = has_jobs
-        self._cost_of_agents = cost_of_agents
-        self._publish = publish
-        self._one_shot = one_shot
+        self._pursue = pursue
         self._without: Conversation | None = None
 
     @cached_property
     def _pursuit(self) -> "Pursuit":
-        from agent_cli.policies.goal_pursuit import Pursuit  # most have no goal
-
-        return Pursuit(
-            self._conversation,
-            run_check=self._run_check,
-            has_jobs=self._has_jobs,
-            cost_of_agents=self._cost_of_agents,
-            tree=partial(_tree, self._session_workspace),
-            publish=self._publish,
-            one_shot=self._one_shot,
-            is_planning=lambda: self._session_workspace.permissions.mode == "plan",
-        )
+        return self._pursue()
 
     @property
     def progress(self) -> "GoalProgress | None":
@@ -111,31 +89,60 @@ class SessionGoal:
         self._without = None if has_goal else conversation
         return has_goal
 
-    async def _run_check(self, command: str, limit_s: float) -> "CheckRun":
-        """Run *command* in the sandbox, as the tool does.
 
-        Raises:
-            AgentCliError: No command can run here.
-        """
-        from agent_cli.contracts.goals import CheckRun  # with a goal
+def session_goal(
+    session_workspace: SessionWorkspace,
+    conversation: Callable[[], Conversation],
+    *,
+    has_jobs: Callable[[], bool],
+    cost_of_agents: Callable[[], int],
+    publish: EventSink,
+    one_shot: bool,
+) -> SessionGoal:
+    """Return the goal of a session; see `Pursuit` for the arguments."""
 
-        tool = next(
-            (tool for tool in self._session_workspace.tools if tool.name == COMMAND_TOOL), None
+    def pursue() -> "Pursuit":
+        from agent_cli.policies.goal_pursuit import Pursuit  # most have no goal
+
+        return Pursuit(
+            conversation,
+            run_check=partial(_run_check, session_workspace),
+            has_jobs=has_jobs,
+            cost_of_agents=cost_of_agents,
+            tree=partial(_tree, session_workspace),
+            publish=publish,
+            one_shot=one_shot,
+            is_planning=lambda: session_workspace.permissions.mode == "plan",
         )
-        if tool is None:
-            raise AgentCliError(f"the goal's check needs the tool {COMMAND_TOOL}, which is off")
-        params = check_input(tool, {"command": command, "timeout": limit_s})
-        try:
-            returned = await tool.execute("goal", params, CancelToken(), ToolContext())
-        except ToolError as error:
-            task = asyncio.current_task()
-            if task and task.cancelling():  # the tool says what it had printed when it was stopped
-                raise asyncio.CancelledError from None
-            raise AgentCliError(f"the goal's check cannot run: {error}") from error
-        result = as_result(tool.name, returned)
-        details = result.details if isinstance(result.details, dict) else {}
-        code = details.get("exit_code")
-        return CheckRun(exit_code=code if isinstance(code, int) else None, output=result.text)
+
+    return SessionGoal(conversation, pursue)
+
+
+async def _run_check(
+    session_workspace: SessionWorkspace, command: str, limit_s: float
+) -> "CheckRun":
+    """Run *command* in the sandbox, as the tool does.
+
+    Raises:
+        AgentCliError: No command can run here.
+    """
+    from agent_cli.contracts.goals import CheckRun  # with a goal
+
+    tool = next((tool for tool in session_workspace.tools if tool.name == COMMAND_TOOL), None)
+    if tool is None:
+        raise AgentCliError(f"the goal's check needs the tool {COMMAND_TOOL}, which is off")
+    params = check_input(tool, {"command": command, "timeout": limit_s})
+    try:
+        returned = await tool.execute("goal", params, CancelToken(), ToolContext())
+    except ToolError as error:
+        task = asyncio.current_task()
+        if task and task.cancelling():  # the tool says what it had printed when it was stopped
+            raise asyncio.CancelledError from None
+        raise AgentCliError(f"the goal's check cannot run: {error}") from error
+    result = as_result(tool.name, returned)
+    details = result.details if isinstance(result.details, dict) else {}
+    code = details.get("exit_code")
+    return CheckRun(exit_code=code if isinstance(code, int) else None, output=result.text)
 
 
 class SessionReceipts:

@@ -25,7 +25,7 @@ from agent_cli.app import parts
 from agent_cli.app.agents.config import AgentParts, config_of
 from agent_cli.app.agents.subagents import AgentTree
 from agent_cli.app.checks.named_tools import dead_rules
-from agent_cli.app.goals import SessionGoal, SessionReceipts, before
+from agent_cli.app.goals import SessionGoal, SessionReceipts, before, session_goal
 from agent_cli.app.hooks.lifecycle import HookHost, SessionHooks
 from agent_cli.app.jobs import JobHost
 from agent_cli.app.mcp.host import ServerHost
@@ -197,7 +197,7 @@ class Workbench:
         return replace(config, explain_missing=self.servers.why_missing)
 
     def _new_goal(self, *, one_shot: bool) -> SessionGoal:
-        return SessionGoal(
+        return session_goal(
             self.session,
             lambda: self.agent.conversation,
             has_jobs=lambda: any(job.is_running for job in self.jobs.own_jobs.started()),
