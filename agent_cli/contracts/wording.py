@@ -164,13 +164,14 @@ def in_microdollars(usd: float) -> int:
 
 
 def dollars(microdollars: int, *, decimals: int | None = None) -> str:
-    """Return an amount in dollars as text: `$1`, `$1.50`, `$0.0123`.
+    """Return an amount in dollars as text: `$1`, `$1.50`, `$0.0123`, `$0.00001`.
 
     Args:
         decimals: Their number, for amounts in columns or that change in place; by default two to
-            four, as needed, and none for whole dollars.
+            four, as needed, six below a tenth of a cent, and none for whole dollars.
     """
     if decimals is not None:
         return f"${in_usd(microdollars):.{decimals}f}"
-    whole, _, cents = f"{in_usd(microdollars):.4f}".rstrip("0").partition(".")
+    most = 6 if microdollars < 1_000 else 4
+    whole, _, cents = f"{in_usd(microdollars):.{most}f}".rstrip("0").partition(".")
     return f"${whole}.{cents:0<2}" if cents else f"${whole}"

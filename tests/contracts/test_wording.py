@@ -58,7 +58,7 @@ def test_sizes_have_the_unit_in_which_they_are_short(count: int, shown: str) -> 
     ("amount", "shown"),
     [
         *((1_000_000, "$1"), (10_000_000, "$10"), (1_500_000, "$1.50"), (12_345, "$0.0123")),
-        *((0, "$0"), (250_000, "$0.25"), (40_000, "$0.04")),
+        *((0, "$0"), (250_000, "$0.25"), (40_000, "$0.04"), (10, "$0.00001"), (876, "$0.000876")),
     ],
 )
 def test_amounts_have_no_more_decimals_than_needed(amount: int, shown: str) -> None:
