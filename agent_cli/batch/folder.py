@@ -43,7 +43,6 @@ RESULTS: Final = "RESULTS.jsonl"
 _ATTEMPTS: Final = "attempts.jsonl"
 _RETRIED: Final = "retried.jsonl"
 _API: Final = "message-batches.jsonl"
-_FAILED: Final = ("failed", "lost")
 _NAME: Final = "state"
 _NAME_CHARS: Final = 32
 _WORD: Final = re.compile(f"[0-9a-f]{{{_NAME_CHARS}}}")
@@ -160,13 +159,13 @@ class BatchFolder:
                 )
 
     def take_back_failures(self) -> None:
-        """Remove the results of tasks that failed or were lost, so that they start anew.
+        """Remove the results of tasks that are not done, so that they start anew.
 
         Raises:
             AgentCliError: The folder cannot be written.
         """
         for id, result in [*self.results.items()]:
-            if result.get("status") in _FAILED:
+            if result.get("status") != "done":
                 last = sum(attempt.id == id for attempt in self.attempts)
                 # First: without it, a restart would find the result in the files of the run.
                 self._append(_RETRIED, {"id": id, "attempt": last})

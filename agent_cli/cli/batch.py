@@ -273,6 +273,11 @@ def _end(batch: Batch, tally: _Tally, folder: BatchFolder) -> int:
         advice = (
             f"too little of --budget is left for {left}: run the same command with a higher one"
         )
+    elif tally.failed:
+        advice = (
+            f"{counted(tally.failed, 'task')} not done, {RESULTS} says why: the same command with"
+            " --retry-failed runs them again"
+        )
     stop_signals.end_with(code)  # every result is written, so a signal changes nothing any more
     print(f"{tally}; results: {shown((folder.path / RESULTS).resolve())}")
     if advice:

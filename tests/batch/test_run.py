@@ -573,8 +573,14 @@ def test_probes_of_an_outage_become_rarer_and_end_with_its_limit() -> None:
 
 async def test_failed_tasks_run_again_on_request(tmp_path: Path) -> None:
     """Each still has one result, also if the batch is killed between the two files."""
-    tasks = tasks_in(*(tmp_path / name for name in "abc"))
-    outcomes = {"t0": [failed(), DONE], "t1": [DONE], "t2": [failed(), failed()]}
+    tasks = tasks_in(*(tmp_path / name for name in "abcd"))
+    unapproved = {**DONE, "exit_code": 3}
+    outcomes = {
+        "t0": [failed(), DONE],
+        "t1": [DONE],
+        "t2": [failed(), failed()],
+        "t3": [unapproved, DONE],
+    }
     await run(tmp_path / "out", tasks, lambda id, _work: outcomes[id].pop(0))
     before = (tmp_path / "out" / "RESULTS.jsonl").read_bytes()
     with BatchFolder(tmp_path / "out") as folder:
@@ -588,5 +594,6 @@ async def test_failed_tasks_run_again_on_request(tmp_path: Path) -> None:
         "t0": ("done", 2),
         "t1": ("done", 1),
         "t2": ("failed", 2),
+        "t3": ("done", 2),
     }
-    assert len(engine.started) == 2
+    assert len(engine.started) == 3

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.batch.folder import BatchFolder
 from agent_cli.contracts.wording import dollars, in_microdollars
 from tests.e2e.batches import lines, results, write_tasks
 from tests.e2e.program import agent_cli, finished, processes_with, started_for
@@ -86,6 +87,23 @@ def test_invalid_batch_is_refused_before_any_run_starts() -> None:
     assert (continued.code, continued.stdout) == (2, "")
     assert "--continue cannot be used with batch" in continued.stderr
     assert not Path("tasks.batch").exists()
+
+
+def test_batch_with_results_alone_says_how_to_run_those_again_that_are_not_done() -> None:
+    write_tasks(*({"id": id, "prompt": "go"} for id in "ab"))
+    with BatchFolder(Path("tasks.batch")) as folder:
+        folder.add_result({"id": "a", "status": "approval"})
+        folder.add_result({"id": "b", "status": "done"})
+
+    with serve_in_thread() as api:
+        run = agent_cli("batch", "tasks.jsonl", api=api)
+
+    assert (run.code, api.requests) == (1, [])
+    assert run.stdout.startswith("2 of 2 tasks, 1 not done, ")
+    assert run.stderr == (
+        "agent-cli: 1 task not done, RESULTS.jsonl says why: the same command with --retry-failed"
+        " runs them again\n"
+    )
 
 
 @pytest.mark.slow
