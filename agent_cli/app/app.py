@@ -191,6 +191,11 @@ class App:
         return self._startup.workspace
 
     @property
+    def ignored(self) -> str:
+        """The sentence about files of the workspace that do not act before it is trusted, or ""."""
+        return self._startup.ignored
+
+    @property
     def tools(self) -> Sequence["Tool"]:
         """All current tools of the model, including the tools of plugins and MCP servers."""
         return (*self._bench.own_tools(), *self.servers.tools())

@@ -55,7 +55,7 @@ class StartupContext(NamedTuple):
     of its files changed. `lost_guards` are the files of guards that were trusted and changed.
     `servers` are MCP servers that an editor or a Python program passed along; `tools`, `agents`,
     `hooks`, `python_plugins` and the `provider` are a Python program's. `plugins` are those that
-    the user added.
+    the user added. `ignored` is the one of the notices that names files which do not act, or "".
     """
 
     arguments: Arguments
@@ -74,6 +74,7 @@ class StartupContext(NamedTuple):
     python_plugins: "tuple[Plugin, ...]" = ()
     plugins: "tuple[AddedPlugin, ...]" = ()
     provider: "Provider | None" = None
+    ignored: str = ""
 
     @property
     def can_recall(self) -> bool:
@@ -169,28 +170,28 @@ def _start_in(
     if setting and (elsewhere := _working_directory(setting)) != workspace:
         # As if started there: of this folder, nothing is asked about and nothing counts.
         return _start_in(elsewhere, arguments, variables, may_ask=may_ask, copy_of=copy_of)
-    notices: tuple[str, ...] = ()
+    ignored = ""
     if not standing.is_trusted:
         acting = acting_files(workspace)
         decided = _decided(store, workspace, standing, acting) if may_ask else standing
         if decided != standing:
             startup = _read(workspace, arguments, decided, variables)
         if acting and not decided.is_trusted:
-            notices = (_ignored(acting, workspace, guarded=decided.is_guarded),)
+            ignored = _ignored(acting, workspace, guarded=decided.is_guarded)
     if not startup.is_unchanged() or startup.guard_objection():
         # A file changed between the two checks, so the settings read may match neither version.
         standing = store.standing(workspace, copy_of=copy_of)
         standing = standing._replace(is_trusted=False, is_guarded=False)
         startup = _read(workspace, arguments, standing, variables)
-        notices = (_ignored(acting_files(workspace), workspace),)
+        ignored = _ignored(acting_files(workspace), workspace)
     notices = (
-        *notices,
+        *([ignored] if ignored else ()),
         *startup.loaded.notices,
         *_special(workspace),
         *_plain_http(startup.environment),
         *(_first_start() if may_ask else ()),
     )
-    return startup._replace(notices=notices)
+    return startup._replace(notices=notices, ignored=ignored)
 
 
 def _with_plugins(startup: StartupContext) -> StartupContext:

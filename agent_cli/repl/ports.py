@@ -252,6 +252,11 @@ class Application(InteractiveApplication, Protocol):
     """Port to the program behind the REPL."""
 
     @property
+    def ignored(self) -> str:
+        """The sentence about files of the workspace that do not act before it is trusted, or ""."""
+        ...
+
+    @property
     def hooks(self) -> HooksPort:
         """The lifecycle hooks."""
         ...

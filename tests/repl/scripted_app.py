@@ -448,6 +448,7 @@ class Application:
         return self
 
     status = ""
+    ignored = ""
 
     def report(self) -> Sequence[str]:
         return ("PreToolUse Bash: guard.py (guard, settings.json)",)

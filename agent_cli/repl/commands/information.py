@@ -40,6 +40,8 @@ def _tools(context: Context, _argument: str) -> None:
 
 def _hooks(context: Context, _argument: str) -> None:
     context.writer.aside("\n".join(reveal(line) for line in context.app.hooks.report()))
+    if context.app.ignored:
+        context.writer.aside(reveal(context.app.ignored))
 
 
 def _first_sentence(description: str) -> str:

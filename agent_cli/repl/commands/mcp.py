@@ -43,6 +43,8 @@ def _mcp(context: Context, argument: str) -> Awaitable[None] | None:
     match what:
         case "":
             _table(context)
+            if context.app.ignored:
+                context.writer.aside(reveal(context.app.ignored))
         case "resources":
             _resources(context, name)
         case "doctor":

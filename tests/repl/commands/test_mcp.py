@@ -44,6 +44,14 @@ def test_mcp_command_lists_each_server_with_its_tools_and_errors() -> None:
     ]
 
 
+def test_lists_of_servers_and_hooks_say_which_files_do_not_act_before_they_are_trusted() -> None:
+    """Only the start said so, and the lists that nothing is set up."""
+    app = app_with()
+    app.ignored = ".mcp.json ignored: this workspace is not trusted"
+
+    assert [said(line, app=app)[-1] for line in ("/mcp", "/hooks")] == [app.ignored] * 2
+
+
 def test_mcp_command_lists_servers_of_subagents_with_the_agents_name() -> None:
     """Servers of working agents have a state; the others are listed as not started."""
     app = app_with(READY)
