@@ -242,7 +242,7 @@ def parse_hooks(groups: Sequence[HookGroup]) -> tuple[list[Hook], list[str]]:
     problems: list[str] = []
     for group in groups:
         if group.event not in EVENTS:
-            why = NOT_HERE.get(group.event, "there is no such event")
+            why = NOT_HERE.get(group.event) or _unknown(group.event)
             problems.append(f"{group.origin}: hooks for {group.event} do not run: {why}")
             continue
         for hook in _hooks_of(group):
@@ -256,6 +256,13 @@ def parse_hooks(groups: Sequence[HookGroup]) -> tuple[list[Hook], list[str]]:
                 # Two files may define the same hook; the user's counts.
                 found.setdefault(replace(hook, origin="", is_project=False), hook)
     return list(found.values()), list(dict.fromkeys(problems))
+
+
+def _unknown(event: str) -> str:
+    from difflib import get_close_matches  # rare
+
+    near = get_close_matches(event, EVENTS, n=1)
+    return f"there is no such event; did you mean {near[0]}?" if near else "there is no such event"
 
 
 def require_usable(hook: Hook) -> None:

@@ -117,11 +117,14 @@ def test_broken_observing_hook_is_dropped_with_a_warning() -> None:
 def test_unknown_hook_events_and_keys_are_reported_once() -> None:
     written = group(hooks=[{"command": "x", "voice": True}])
 
-    hooks, problems = parse_hooks([group("Nothing", hooks=[]), written, written])
+    hooks, problems = parse_hooks(
+        [group("Nothing", hooks=[]), group("PreToolUs", hooks=[]), written, written]
+    )
 
     assert len(hooks) == 1
     assert problems == [
         "here:1: hooks for Nothing do not run: there is no such event",
+        "here:1: hooks for PreToolUs do not run: there is no such event; did you mean PreToolUse?",
         "here:1: PreToolUse hook: voice not supported; ignored",
     ]
 

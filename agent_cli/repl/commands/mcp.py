@@ -229,7 +229,8 @@ async def _agreed(context: Context) -> bool:
 def _outcome(state: ServerState) -> str:
     """Return the outcome for a server; the reason of a failure is reported elsewhere."""
     if state.phase != _READY:
-        return f"{named(state.name)} is not connected"
+        again = f"/mcp reconnect {reveal(state.name)} tries again"
+        return f"{named(state.name)} is not connected; {again}"
     return f"{named(state.name)} is ready: {state.offer}"
 
 

@@ -111,7 +111,7 @@ def test_mcp_reconnect_and_logout_report_their_outcome() -> None:
 
     assert said("/mcp reconnect docs", "/mcp reconnect bad", "/mcp logout docs", app=app) == [
         "MCP server docs is ready: 3 tools, about 1,204 tokens",
-        "MCP server bad is not connected",
+        "MCP server bad is not connected; /mcp reconnect bad tries again",
         "MCP server docs: signed out",
     ]
     assert app.servers.done == ["reconnect docs", "reconnect bad", "logout docs"]
