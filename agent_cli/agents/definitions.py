@@ -21,6 +21,7 @@ from agent_cli.prompt_files import (
     nested_markdown_files,
     prompt_text,
     split_front_matter,
+    why_undescribed,
 )
 from agent_cli.prompt_files.written_servers import FIELD, written_servers
 from agent_cli.system.loading import late_pattern
@@ -116,7 +117,7 @@ def parse_definition(text: str, source: str, *, stem: str = "") -> AgentDefiniti
         name = stem
     require_name(name)
     if not description:
-        raise ValueError("it has no description")
+        raise ValueError(why_undescribed(text))
     if not body.strip():
         raise ValueError("it has no text behind its front matter")
     agent = AgentDefinition(

@@ -18,6 +18,7 @@ from agent_cli.system.trees import walk
 _FRONT_MATTER: Final = re.compile(r"---[ \t]*\r?\n(.*?\r?\n)?---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 
 _INHERIT: Final = "inherit"
+_SHOWN_CHARS: Final = 60
 FILE_BYTES_MAX: Final = 256 * 1024
 
 
@@ -49,13 +50,16 @@ def field_block(text: str, name: str) -> str:
     return "\n".join(lines)
 
 
-def unread_line(text: str) -> str:
-    """Return the first line of the front matter of *text* that is no `name: value`, or ""."""
+def why_undescribed(text: str) -> str:
+    """Return that *text* has no description, and its first line that is no `name: value`."""
     found = _FRONT_MATTER.match(text)
     lines = (found[1] or "" if found else "").splitlines()
     read = {line for _, line, _ in _lines("\n".join(lines))}
-    unread = (each for each in lines if each not in read and each.strip()[:1] not in ("", "#"))
-    return next(unread, "")
+    for number, line in enumerate(lines, 2):  # below the first ---
+        if line not in read and line.strip()[:1] not in ("", "#"):
+            shown = f"{line[:_SHOWN_CHARS]!r}"
+            return f"it has no description; line {number}, {shown}, is not of the form name: value"
+    return "it has no description"
 
 
 def model_name(text: str) -> str:

@@ -13,7 +13,7 @@ from agent_cli.prompt_files import (
     model_name,
     prompt_text,
     split_front_matter,
-    unread_line,
+    why_undescribed,
 )
 from agent_cli.system.paths import NO_FILE, exists, is_file, is_special, real_path
 from agent_cli.system.records import dataclass
@@ -25,7 +25,6 @@ FILES = (FILE, "skill.md")
 SKILLS_MAX = 100
 FILES_MAX = 50
 DESCRIPTION_CHARS_MAX = 300
-_SHOWN_CHARS = 60
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
@@ -184,9 +183,7 @@ def read_skill(path: Path, shelves: Sequence[Path] = ()) -> Skill:
         named = written or path.parent.name
         raise ValueError(f"its name {named!r} may hold only lowercase letters, digits, - and _")
     if not description:
-        unread = unread_line(text)
-        cause = f"; {unread[:_SHOWN_CHARS]!r} is no line of the form name: value" if unread else ""
-        raise ValueError(f"it has no description{cause}")
+        raise ValueError(why_undescribed(text))
     model = model_name(fields.get("model", ""))
     is_users = fields.get("disable-model-invocation", "").lower() in ("true", "yes", "on", "1")
     named = fields.get("arguments", "")

@@ -241,8 +241,9 @@ def _listed(
     path: Path, project: str | None, kind: str, rules: object
 ) -> Iterator[tuple[str | None, str, str]]:
     if kind not in RULE_KINDS:
+        table = f" in the [[{_PROJECTS}]] of {project}" if project else ""
         raise SettingsError(
-            f"{path}: unknown key {kind}; rules go under {', '.join(RULE_KINDS)},"
+            f"{path}: unknown key {kind}{table}; rules go under {', '.join(RULE_KINDS)},"
             f" or below [[{_PROJECTS}]]"
         )
     if not is_array(rules) or not all(isinstance(rule, str) for rule in rules):

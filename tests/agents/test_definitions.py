@@ -139,6 +139,12 @@ def test_error_about_an_invalid_field_names_the_field(fields: dict[str, str], sa
     assert str(wrong.value).startswith(said)
 
 
+def test_line_that_takes_the_description_away_is_named() -> None:
+    said = r"it has no description; line 3, 'description \[x', is not of the form name: value"
+    with pytest.raises(ValueError, match=said):
+        parse_definition("---\nname: x\ndescription [x\n---\nDo.", "x.md")
+
+
 @settings(derandomize=True)
 @given(st.text(max_size=200), st.text(max_size=50))
 def test_arbitrary_text_is_parsed_as_an_agent_or_refused_with_a_sentence(

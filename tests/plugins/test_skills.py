@@ -225,8 +225,8 @@ async def test_unusable_skill_is_left_out_with_one_warning(tmp_path: Path, shelf
         "mute/SKILL.md is not used: it has no description",
         "out/SKILL.md is not used: it leads out of its folder",
         "pipe/SKILL.md is not used: it is a named pipe, a device or a socket; replace or remove it",
-        "typo/SKILL.md is not used: it has no description; 'description Fill in forms' is no line"
-        " of the form name: value",
+        "typo/SKILL.md is not used: it has no description; line 4, 'description Fill in forms', is"
+        " not of the form name: value",
     ]
 
 

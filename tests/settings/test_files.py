@@ -141,7 +141,7 @@ def test_no_rule_is_added_to_an_invalid_permissions_file(tmp_path: Path) -> None
         ("deny = [1]", "deny must be a list of strings"),
         ("[[projects]]\nallow = []", r"each \[\[projects\]\] must have a path"),
         ("projects = 1", r"each \[\[projects\]\] must have a path"),
-        ("[[projects]]\npath = '/'\nmode = []", "unknown key mode"),
+        ("[[projects]]\npath = '/'\nmode = []", r"unknown key mode in the \[\[projects\]\] of /;"),
     ],
 )
 def test_invalid_permissions_file_is_an_error(text: str, complaint: str) -> None:
