@@ -206,6 +206,8 @@ class Pursuit:
             why = f"`{check}` {how} twice in the same way, and no file changed in between"
             if self._is_planning():
                 why += ": plan mode lets none change, so set the goal again in another mode"
+            elif not self._one_shot:
+                why += "; set it again to go on"
             self._give_up(replace(progress, rounds=progress.rounds + 1), "stopped", why)
         progress = replace(progress, failure=failure, tree=await self._tree())
         if self._active() is None:

@@ -184,6 +184,8 @@ def test_escape_stops_the_check_and_the_goal_waits_for_the_next_message() -> Non
         terminal.until("0 of 3 rounds")
         terminal.send("/goal off\r")
         terminal.until("goal (stopped: the user ended it)")
+        terminal.send("/goal off\r")
+        terminal.until("no goal is active; /goal shows the last one")
         terminal.send("hello\r")
         terminal.until("I see.")
 

@@ -154,18 +154,24 @@ async def test_cost_of_agents_counts_from_when_the_goal_began() -> None:
 
 
 @each_row(
-    ("is_planning", "end"),
+    ("is_planning", "one_shot", "end"),
     [
-        (False, "no file changed in between"),
-        (True, ": plan mode lets none change, so set the goal again in another mode"),
+        (False, True, "no file changed in between"),
+        (False, False, "no file changed in between; set it again to go on"),
+        (True, True, ": plan mode lets none change, so set the goal again in another mode"),
     ],
 )
 async def test_same_failure_without_a_change_is_not_tried_a_third_time(
-    is_planning: bool, end: str
+    is_planning: bool, one_shot: bool, end: str
 ) -> None:
     """Its durations differ; what the check itself writes is no change."""
     again = CheckRun(exit_code=1, output="1 failed in 3.40s\n[exit 1]")
-    world = World([FAILED, again], trees=["before", "after", "after"], is_planning=is_planning)
+    world = World(
+        [FAILED, again],
+        trees=["before", "after", "after"],
+        is_planning=is_planning,
+        one_shot=one_shot,
+    )
 
     result = await world.go()
 

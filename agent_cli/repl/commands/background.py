@@ -274,6 +274,9 @@ def _goal(context: Context, argument: str) -> None:
         context.writer.aside(_goal_status(context))
         return
     if argument in _ENDS:
+        progress = context.app.goals.progress
+        if progress and progress.state != "active":
+            raise UsageError("no goal is active; /goal shows the last one, /goal TEXT sets one")
         context.app.goals.drop()
         context.writer.aside(_goal_status(context))
         return
