@@ -50,6 +50,7 @@ def test_file_changes_of_runs_are_shown_undone_and_reported_to_the_model() -> No
         "undone: change more\n  restored  a.txt\n  deleted   src/new.txt\n  deleted   built\n"
         "nothing was undone, because somebody changed these files too:"
     ) in second.stderr
+    assert "and `agent-cli undo restore FILE` brings the version before the last" in second.stderr
     assert Path("a.txt").read_text() == "one\n"
     assert Path("mine.txt").read_text() == "two, and mine\n"
     assert sorted(path.name for path in Path().iterdir()) == ["a.txt", "mine.txt"]

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.errors import AgentCliError, UsageError
 from agent_cli.contracts.file_changes import prompt_of_run
 from agent_cli.contracts.listings import SessionInfo, SessionMatch
 from agent_cli.contracts.messages import typed_in
@@ -25,9 +25,8 @@ from agent_cli.terminal.narration import ago, describe_branch_point
 # Leaves room for age and id in a row of 100 columns.
 _TITLE_CHARS_MAX: Final = 50
 _RESTORED: Final = ("code and conversation", "conversation only", "code only")
-_BOTH: Final = 0
+_BOTH, _FILES_ONLY = 0, 2
 _LIST: Final = "list"
-_FILES_ONLY: Final = 2
 
 
 def _clear(context: Context, _argument: str) -> None:
@@ -126,9 +125,8 @@ async def _fork(context: Context, at: str) -> None:
     if at == _LIST:
         if not found:
             raise UsageError("nothing was said in this session yet")
-        index = await pick(
-            context, [describe_branch_point(each) for each in found], "copy up to where?"
-        )
+        rows = [describe_branch_point(each) for each in found]
+        index = await pick(context, rows, "copy up to where?")
         if index is None:
             return
         at = found[index].id
@@ -168,10 +166,8 @@ async def _rewind(context: Context, number: str) -> None:
     prompts = typed_prompts(context.app.agent.conversation)[::-1]
     if not prompts:
         raise UsageError("no prompt to go back to")
-    if number:
-        index: int | None = index_of(number, len(prompts))
-    else:
-        index = await pick(context, list(map(prompt_line, prompts)), "to before which?")
+    rows = list(map(prompt_line, prompts))
+    index = index_of(number, len(rows)) if number else await pick(context, rows, "to before which?")
     if index is None:
         return
     prompt = prompts[index]
@@ -184,8 +180,12 @@ async def _rewind(context: Context, number: str) -> None:
         # Files first: if that fails, the conversation stays too. Counted anew, because what an undo
         # in part leaves may become, or no longer be, something to take back.
         while await asyncio.to_thread(_runs_since, context, prompt.id):
-            if not await take_back(context):
-                return
+            try:
+                if not await take_back(context):
+                    return
+            except AgentCliError as error:
+                alone = f"the conversation stays too; /rewind {index + 1} rewinds it alone"
+                raise AgentCliError(f"{error}; {alone}") from error
     if not conversation:
         return
     context.app.sessions.rewind(prompt.id)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.file_changes import PlannedUndo, TakenBack
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.timeline import NO_USAGE, Usage
@@ -656,6 +657,27 @@ def test_undo_asks_before_it_takes_back_a_command_of_the_user(
     assert [line for line in shown if line.startswith("taking")] == [of_agent] * but_own
     told = "undone: what your own command changed of the files that it names"
     assert (told in shown) is not but_own
+
+
+def test_rewind_whose_files_stay_says_how_to_rewind_the_conversation_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    app = Application()
+    said("one", app=app)
+    runs = [app.agent.conversation.prompts[-1].id]
+
+    def planned_undo(*, but_own: bool = False) -> PlannedUndo:
+        raise AgentCliError("nothing was undone")
+
+    monkeypatch.setattr(app.file_changes, "changed_runs", lambda: runs)
+    monkeypatch.setattr(app.file_changes, "planned_undo", planned_undo)
+
+    _, refused = converse("/rewind", app=app, answers=("1", "1"))
+    _, rewound = converse("/rewind 1", app=app)
+
+    told = "nothing was undone; the conversation stays too; /rewind 1 rewinds it alone"
+    assert refused[-1] == told
+    assert "back to before: one (files stay as they are)" in rewound
 
 
 @pytest.mark.parametrize("answer", ["y", "n"])

@@ -284,7 +284,8 @@ def _changed_too(paths: Sequence[str], journal: Journal, store: Path) -> AgentCl
     named = [f"{path} ({note})" if note else str(path) for path, note in notes.items()]
     return AgentCliError(
         "nothing was undone, because somebody changed these files too:"
-        f" {_listed(named)}; /diff run shows what there is to undo by hand"
+        f" {_listed(named)}; /diff run shows what there is to undo by hand, and"
+        " `agent-cli undo restore FILE` brings the version before the last change back"
     )
 
 
