@@ -3,6 +3,7 @@
 The program decides how to ask and what an approval changes; see `Person`.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Annotated, Final, Protocol
 
@@ -13,6 +14,7 @@ from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult, without_d
 from agent_cli.plugins.api import Plugin
 
 _PLAN_CHARS_MAX: Final = 40_000
+_MARKS: Final = re.compile(r"^[ \t]*(?:#+|[-+*>]|\d+[.)])(?=[ \t]|$)|[*`]+")
 _LEAN: Final = ConfigDict(json_schema_extra=without_docstring)
 
 
@@ -131,6 +133,6 @@ def present_plan(person: Person) -> Plugin:
 
 
 def _title(plan: str) -> str:
-    """Return the first line of *plan* with content, without heading marks."""
-    lines = (row.strip("# \t") for row in plan.splitlines())
+    """Return the first line of *plan* with content, without marks of Markdown."""
+    lines = (_MARKS.sub("", row).strip() for row in plan.splitlines())
     return next((line for line in lines if line and line.casefold() != "plan"), "")

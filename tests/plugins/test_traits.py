@@ -28,6 +28,7 @@ def _only(plugin: Plugin) -> Tool:
         ("remind", {"text": "check the oven", "after_s": 60}, "check the oven"),
         ("ask_user", {"questions": [ASKED, {**ASKED, "question": "Why?"}]}, "Which?"),
         ("present_plan", {"plan": "\n# Plan\n\n## Move the parser\nThen test."}, "Move the parser"),
+        ("present_plan", {"plan": "# Plan\n\n1. Do **this** in `a_b.py`"}, "Do this in a_b.py"),
         ("present_plan", {"plan": "# \n"}, ""),
         ("recall", {"words": "two words", "regex": "a+"}, "two words a+"),
         ("recall", {"words": "two", "entry": 12}, "entry 12"),
