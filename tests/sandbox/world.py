@@ -110,8 +110,10 @@ def world(
 
     By default a person has all undone that appeared or changed beside a command.
     """
-    _CACHE.mkdir(exist_ok=True)
-    base = Path(tempfile.mkdtemp(prefix="sandbox-", dir=_CACHE))
+    # Each worker has a folder: a sandbox cannot be built while worlds beside its own vanish.
+    worlds = _CACHE / f"worlds-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
+    worlds.mkdir(parents=True, exist_ok=True)
+    base = Path(tempfile.mkdtemp(prefix="sandbox-", dir=worlds))
     if any(map(base.is_relative_to, REPLACED)):
         shutil.rmtree(base)
         pytest.skip("the source lies in a directory that a sandbox replaces")
