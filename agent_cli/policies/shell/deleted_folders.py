@@ -234,12 +234,12 @@ def leads_out(commands: Sequence[tuple[str, Reading]], root: PurePath) -> bool:
     entries = chain.from_iterable(entered(*each) for each in commands)
     changes = [*filter(None, dict.fromkeys(entries))]
     changes += _before_moves((f"{word}/" for word in changes), commands, root)
-    links = dict(chain.from_iterable(_links(*each, root) for each in commands))
-    made = [
-        link for link, leads_to in links.items() if PurePath(leads_to) not in (PurePath(), root)
-    ]
+    links = [*chain.from_iterable(_links(*each, root) for each in commands)]
+    made = [link for link, leads_to in links if PurePath(leads_to) not in (PurePath(), root)]
+    to_root = {link for link, _ in links} - {*made}
     named = {*filter(None, chain.from_iterable(deletions))}
-    if any(_takes_all_of_root(each, links.keys() - {*made}, root) for each in named):
+    moved = _before_moves(named, commands, root)
+    if any(_takes_all_of_root(each, to_root, root) for each in (*named, *moved)):
         return True
     inside = {each for word in named if (each := _named_in(word, root))}
     inside |= _before_moves(inside, commands, root)
@@ -271,7 +271,8 @@ def _takes_all_of_root(word: str, links: Collection[str], root: PurePath) -> boo
     """
     folder, slash, name = within(word, root).rpartition("/")
     linked = os.path.normpath(folder)
-    if not slash or linked[0] in "./~" or has_glob(folder) or not _ALL_OR_HISTORY.fullmatch(name):
+    is_link = slash and linked not in (".", "..") and not linked.startswith(("../", "/", "~"))
+    if not is_link or has_glob(folder) or not _ALL_OR_HISTORY.fullmatch(name):
         return False
     return linked in links or real_path(f"{root}/{linked}") == root
 

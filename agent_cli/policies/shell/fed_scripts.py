@@ -204,8 +204,7 @@ def _composed(script: str) -> Iterator[Reading]:
     written = ([likely_word(source(word)) for word in _words(node)] for node in nodes)
     lists = [_operands(words) for words in written if words[:1] == ["set"]]
     grown = _grown(syntax_tree(script))
-    for node in nodes:
-        words = _started(_words(node))
+    for words in chain.from_iterable(map(_started, map(_words, nodes))):
         unknown = [any(outermost(word, EXPANSIONS)) for word in words]
         if not any(unknown):
             continue
@@ -218,11 +217,12 @@ def _composed(script: str) -> Iterator[Reading]:
             yield from (tuple(chain.from_iterable(each)) for each in product(*values))
 
 
-def _started(words: Sequence["Node"]) -> Sequence["Node"]:
-    """Return *words* behind the programs that start the others, and behind their options."""
+def _started(words: Sequence["Node"]) -> Iterator[Sequence["Node"]]:
+    """Yield *words*, and those behind the programs that start them, and behind their options."""
+    yield words
     while words and (name := base_name(source(words[0]))) in STARTERS and not is_shell(name):
         words = [*dropwhile(lambda word: _OF_STARTER.fullmatch(source(word)), words[1:])]
-    return words
+        yield words
 
 
 def _operands(words: Sequence[str | None]) -> Reading:

@@ -219,10 +219,8 @@ def _scripts_run(words: Sequence[str | None]) -> Iterator[str]:
         yield from (head,) if "/" in head else ()
         return
     for before, word in pairwise(words):
-        if before and _CODE_FOLLOWS.fullmatch(before):
-            return
         if word is None or has_glob(word):
-            yield ANY_FILE
+            yield from () if before and _CODE_FOLLOWS.fullmatch(before) else (ANY_FILE,)
             return
         if word and word[0] not in "-+" and not _SHELL_SETTING.fullmatch(before or ""):
             yield word

@@ -1110,6 +1110,8 @@ def test_deleting_through_a_link_that_leads_outside_asks(
         *(("ln -s . x && rm -rf x/", True), ("ln -s {root} x; rm -rf x/*", True)),
         *(("ln -s .. b/x; rm -rf b/x/.git", True), ("ln -s . x; rm -rf x/*.o", False)),
         *(("ln -s . x; rm -rf x", False), ("ln -s b x; rm -rf x/", False)),
+        *(("ln -s . .x; rm -rf .x/*", True), ("ln -s . x; mv x y; rm -rf y/*", True)),
+        *(("ln -s /srv x; rm -rf x/a; ln -sfn . x", True), ("ln -s b y; rm -rf ..y/*", False)),
     ],
 )
 def test_deleting_behind_a_link_that_the_script_makes_asks(
@@ -1206,6 +1208,8 @@ def test_folder_of_mktemp_may_be_deleted_by_a_trap(script: str, *, expected: boo
         *(("x='sudo rm'; $x -rf ~", True), ('x=rm; "$x" -rf ..', True)),
         *(('set -- rm -rf /; "$@"', True), ("set rm -rf /; $@", True)),
         ('set -- -rf /; rm "$@"', True),
+        *(('set -- rm -rf /; sudo -u bob "$@"', True), ("x='rm -r ~'; nice -n 5 $x", True)),
+        *(('set -- rm -rf /; timeout -s KILL 5 "$@"', True), ("x=ls; sudo -u bob $x", False)),
         *(("x=rm; $x -rf build", False), ("x='rm -rf build'; $x", False)),
         *(("x='fix; rm -rf /'; git commit -m \"$x\"", False), ("x='rm -rf /'; echo $x", False)),
         *(('set -- a b; ls "$@"', False), ("set -euo pipefail; rm -r build", False)),
@@ -1622,6 +1626,7 @@ def test_verb_amid_a_line_that_cannot_be_parsed_asks_not(script: str, *, expecte
         ("cat > 'a\\e/x' <<'E'\nrm -rf ~\ncd \"$(dirname $0)\"\nE\nsh 'a\\e/x'", True),
         ("cat > x.ps1 <<'E'\nRemove-Item -Recurse C:\\Users\nE\npwsh x.ps1", True),
         ("bash -c 'cat > x.sh <<E\nrm -rf build\nE\nbash x.sh'", False),
+        ("echo 'rm -rf ~' > x; chmod +x x; PATH=.:$PATH bash -c x", True),
     ],
 )
 def test_deleting_by_a_file_that_the_script_writes_and_runs_asks(
