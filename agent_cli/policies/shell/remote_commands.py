@@ -130,7 +130,7 @@ _DOES_NOTHING: Final = ":"
 
 def removals_elsewhere(command: "Node", whole: str) -> Sequence[tuple["Node", str]]:
     """Return words of *command* in *whole*, and texts for them without what it may delete."""
-    if not _LEADS_AWAY.search(source(command)) or _NAMES_THIS_HOST.search(source(command)):
+    if not _LEADS_AWAY.search(source(command)):
         return ()
     words = words_of(command)
     texts = [*map(text_of, words)]
@@ -192,7 +192,8 @@ def _way(texts: Sequence[str | None], words: Sequence["Node"] = ()) -> tuple[Tar
             begin = line.count("\0", 0, found.end())
             pairs = zip(texts[:begin], words, strict=False)
             is_split = any(text is None and word.type != "string" for text, word in pairs)
-            return None if is_split and target == "new container" else (target, begin)
+            is_here = any(_NAMES_THIS_HOST.search(source(word)) for word in words[:begin])
+            return None if is_here or (is_split and target == "new container") else (target, begin)
     return None
 
 

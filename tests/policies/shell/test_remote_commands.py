@@ -61,6 +61,7 @@ def asks(script: str) -> bool:
         *("adb shell rm -f /data/local/tmp/x", "adb -s e shell rm /sdcard/x.png"),
         *("apt-get install -y a && rm -rf /var/lib/apt/lists/*", "rm -rf ~/.cache/pip"),
         *("sudo rm -rf /var/cache/apt", "rm -rf ~/.npm/_cacache ~/Library/Caches/x"),
+        *("ssh h 'hostname; rm -f /srv/x'", 'docker exec c sh -c "uname -m; rm -rf /tmp/x"'),
     ],
 )
 def test_deleting_what_is_named_or_made_again_elsewhere_is_left_to_the_rules(script: str) -> None:
@@ -116,6 +117,7 @@ def test_deleting_what_is_named_or_made_again_elsewhere_is_left_to_the_rules(scr
         *("ssh h rm -f //etc/x.conf", "ssh LOCALHOST rm /srv/x", "ssh 0 rm /srv/x"),
         *("ssh a@b@localhost rm /srv/x", "ssh ssh://localhost rm /srv/x", "ssh ::1 rm /srv/x"),
         *("ssh $(hostname) 'rm -f /app/x'", 'ssh "$HOSTNAME" rm -f /app/x'),
+        *("docker exec c sh -c 'ssh $(hostname) rm /x'", 'ssh h "ssh $(hostname) rm /x"'),
         *("ssh ip6-localhost rm /srv/x", "ssh 0:0:0:0:0:0:0:1 rm /x", "ssh 2130706433 rm /x"),
         *("ssh localhost <<'E'\nrm -f /srv/x\nE", "echo 'rm -f /srv/x' | ssh u@127.0.0.1"),
         # It may have been moved there, too.
