@@ -126,7 +126,7 @@ _LOSING_WORDS: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
             ("kafka-topics kafka-consumer-groups kafka-configs kafka-acls", r"--delete|--remove"),
             (
                 "powershell pwsh",
-                r"(?i:-e(?:c|nc\w*)?|.*\b(?:(?:clear|initialize)-disk|format-volume|clear-(?:recyclebin|eventlog)"
+                r"(?i:[-/]{1,2}e(?:c|n\w*)?|.*\b(?:(?:clear|initialize)-disk|format-volume|clear-(?:recyclebin|eventlog)"
                 r"|remove-(?:ad|az|partition|vm)\w*|(?:stop|restart)-computer)\b.*)",
             ),
             ("robocopy", r"(?i:/(?:mir|purge))"),

@@ -128,6 +128,7 @@ DELETED_BY_CODE = (
     *("pwsh -c 'gci -r | % { del $_ }'", "pwsh -c 'gci | Remove-Item'", "pwsh -c 'rm -r *'"),
     *("powershell.exe Remove-Item -Recurse 'C:\\x'", "cmd.exe /c del *.*"),
     *("powershell.exe -c '[IO.Directory]::Delete(\"C:\\x\", $true)'", "pwsh -enc AAAA"),
+    *("pwsh -en AAAA", "powershell /EncodedCommand AAAA"),
     *("cmd.exe /c 'rd /s /q C:\\x'", "cmd.exe /C 'cd x & rd /s /q \\'", "cmd.exe /c format d:"),
     "echo 'Remove-Item -Recurse C:/x' | pwsh",
 )
