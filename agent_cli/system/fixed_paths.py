@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path, PurePath
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_PIECE_BYTES = 65_536
 """Flags of `os.open` for a folder that is no link, to list it or to use it as `dir_fd`."""
+_PIECE_BYTES = 65_536
 
 # Looking up names needs fewer rights than listing a directory; macOS has no such flag.
 _LOOKUP = DIRECTORY | getattr(os, "O_PATH", 0)
