@@ -296,7 +296,7 @@ class Undecided:
         self._warn = warn
         self._open: list[Open] = []
         self._written: set[Path] = set()
-        self._not_looked_for: Acting | None = None
+        self._failed: tuple[tuple[Acting, Sequence[Path], Sequence[Path]], ...] = ()
         self._lock = threading.Lock()
 
     @property
@@ -317,17 +317,21 @@ class Undecided:
     ) -> Sequence[str]:
         """Hold what appeared since *before*; return sentences about what was not searched.
 
-        If the search fails, the next one looks for what appeared since then, too.
+        If the search fails, the next one looks for what appeared since then, too. Commands may
+        overlap: either may have begun first.
         """
-        before = self._not_looked_for or before
+        begins = self._failed
+        if (begin := (before, writable, missing)) not in begins:
+            begins = (*begins, begin)
         try:
             after = search(before)
-            new = appeared(before, after, writable, missing)
+            new = [appeared(since, after, *where) for since, *where in begins]
         except OSError as error:
-            self._not_looked_for = before
+            self._failed = begins
             return [f"what the command added could not be looked for ({error.strerror})"]
-        self._not_looked_for = None
-        self.add(new)
+        self._failed = ()
+        for each in new:
+            self.add(each)
         return [*unsearched(before, after)]
 
     def add(self, found: Iterable[Open]) -> None:

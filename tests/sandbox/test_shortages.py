@@ -144,6 +144,7 @@ def test_command_ends_although_what_it_added_cannot_be_looked_for() -> None:
         assert confinement
         git(place.root, "init", "--quiet", "new")
         (hook := place.root / "new/.git/hooks/pre-commit").write_text("#!/bin/sh\n")
+        (setting := place.root / ".mcp.json").write_text("{}")
         import_module("structlog")  # as the program has by then
         with few_descriptors():
             [sentence] = confinement.release()
@@ -153,4 +154,22 @@ def test_command_ends_although_what_it_added_cannot_be_looked_for() -> None:
         left = asyncio.run(place.sandbox.settle())
 
     assert "could not be looked for (Too many open files)" in sentence
-    assert any(str(hook.parent) in each for each in left)
+    assert [sum(str(path) in each for each in left) for path in (hook.parent, setting)] == [1, 1]
+
+
+def test_command_that_runs_longer_finds_what_was_there_before_the_failed_search() -> None:
+    """Where the shorter one began later, what appeared in between is old to it alone."""
+    with world("bwrap") as place:
+        longer = asyncio.run(place.sandbox.confine(place.root))
+        git(place.root, "init", "--quiet", "new")
+        (hook := place.root / "new/.git/hooks/pre-commit").write_text("#!/bin/sh\n")
+        shorter = asyncio.run(place.sandbox.confine(place.root))
+        assert longer
+        assert shorter
+        import_module("structlog")  # as the program has by then
+        with few_descriptors():
+            shorter.release()
+        longer.release()
+        left = asyncio.run(place.sandbox.settle())
+
+    assert sum(str(hook.parent) in each for each in left) == 1
