@@ -1,16 +1,12 @@
 """The two queues of an agent beside a caller's own message source. S0-59, S0-61."""
 
-import asyncio
-from collections.abc import Sequence
-from dataclasses import replace
-
 import pytest
 
 from agent_cli.contracts.errors import ConversationError
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.core.message_queue import AgentQueues, MessageQueue, combined
-from tests.fakes import LIMIT_S
+from agent_cli.core.message_queue import MessageQueue, combined
+from tests.fakes import says, scripted_agent, users
 from tests.tables import each_row
 
 ONE, TWO, THREE = (UserMessage.of(text) for text in ("one", "two", "three"))
@@ -42,58 +38,45 @@ async def test_a_source_that_fails_loses_no_queued_message() -> None:
     assert queue.take() == [ONE]
 
 
-def test_queues_are_separate_and_each_has_its_mode() -> None:
-    queues = AgentQueues(steering_mode="all", follow_up_mode="one_at_a_time")
+async def test_queues_are_separate_and_each_has_its_mode() -> None:
+    """The steering messages leave together, before the follow-ups, which leave one by one."""
+    agent, model, _ = scripted_agent(*[says("ok")] * 4)
+    agent.set_steering_mode("all")
+    agent.set_follow_up_mode("one_at_a_time")
     for text in ("a", "b"):
-        queues.steer(text)
-        queues.follow_up(text.upper())
+        agent.steer(text)
+        agent.follow_up(text.upper())
 
-    assert [m.text for m in queues._steering.take()] == ["a", "b"]
-    assert [m.text for m in queues._follow_ups.take()] == ["A"]
-    queues.set_follow_up_mode("all")
-    queues.follow_up("C")
-    assert [m.text for m in queues.clear_all_queues()] == ["B", "C"]
-    assert not queues.has_queued_messages()
+    await agent.prompt("go")
 
-
-@each_row("source", ["queue", "caller"])
-async def test_the_wait_for_steering_ends_with_either_source(source: str) -> None:
-    arrived = asyncio.Event()
-    options = LoopConfig()
-    if source == "caller":
-        options = replace(options, wait_for_steering=lambda: _wait(arrived))
-    queues = AgentQueues(steering_mode="all", follow_up_mode="all")
-    waiting = asyncio.ensure_future(_call(queues._steering_arrives(options)))
-    for _ in range(4):
-        await asyncio.sleep(0)
-    assert not waiting.done()
-
-    if source == "queue":
-        queues.steer("now")
-    else:
-        arrived.set()
-
-    await asyncio.wait_for(waiting, LIMIT_S)
+    sent = [users(request.messages) for request in model.requests]
+    assert sent == [
+        ["go"],
+        ["go", "a", "b"],
+        ["go", "a", "b", "A"],
+        ["go", "a", "b", "A", "B"],
+    ]
 
 
-async def _wait(event: asyncio.Event) -> None:
-    await event.wait()
+@each_row("queue", ["steering", "follow-ups"])
+async def test_undelivered_message_returns_to_the_queue_it_was_taken_from(queue: str) -> None:
+    """The caller's source fails after the queue gave its message, and that ends the run."""
 
+    def fail() -> None:
+        raise ConversationError("no")
 
-async def _call(wait: object) -> Sequence[object]:
-    await wait()  # type: ignore[operator]
-    return ()
+    is_steering = queue == "steering"
+    agent, _, _ = scripted_agent(
+        says("ok"),
+        options=LoopConfig(
+            get_steering_messages=fail if is_steering else None,
+            get_follow_up_messages=None if is_steering else fail,
+        ),
+    )
+    (agent.steer if is_steering else agent.follow_up)(ONE)
 
+    result = await agent.prompt("go")
 
-async def test_what_an_ended_run_took_stands_in_its_own_queue_again() -> None:
-    queues = AgentQueues(steering_mode="all", follow_up_mode="all")
-    queues.steer(ONE)
-    queues.follow_up(TWO)
-    await _call(combined(queues._steering, None))
-    await _call(combined(queues._follow_ups, None))
-    assert queues.clear_all_queues() == []
-
-    queues._take_back()
-
-    assert queues.clear_steering_queue() == [ONE]
-    assert queues.clear_follow_up_queue() == [TWO]
+    assert result.stop_reason == "error"
+    left = (agent.clear_steering_queue(), agent.clear_follow_up_queue())
+    assert left == (([ONE], []) if is_steering else ([], [ONE]))
