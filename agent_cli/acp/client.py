@@ -21,7 +21,7 @@ from agent_cli.contracts.dialogs import Approved, Decision, Filled, Rejected
 from agent_cli.contracts.errors import SettingsError, ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
-from agent_cli.core.declining import NOBODY_ALLOWS, STOPPED, UNWANTED
+from agent_cli.core.call_decisions import NOBODY_ALLOWS, STOPPED, UNWANTED
 from agent_cli.system.logger import logger
 from agent_cli.system.sanitize import reveal
 from agent_cli.terminal.planned_change import written_by

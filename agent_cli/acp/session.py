@@ -47,7 +47,7 @@ from agent_cli.contracts.timeline import (
     UserOutput,
 )
 from agent_cli.contracts.tooling import Tool, ToolResult
-from agent_cli.core.declining import apply_decisions, decline_and_stop, record_decision
+from agent_cli.core.call_decisions import apply_decisions, decline_and_stop, record_decision
 from agent_cli.core.projection import entries
 from agent_cli.core.run import RunResult
 from agent_cli.system.sanitize import clean

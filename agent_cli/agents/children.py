@@ -28,7 +28,7 @@ from agent_cli.contracts.timeline import NO_USAGE, Json, ToolOutput, Usage
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli.contracts.wording import WAITS_FOR_LIMIT, dollars, one_line, short_count
 from agent_cli.core.agent import Agent
-from agent_cli.core.declining import AGENT_STOPPED
+from agent_cli.core.call_decisions import AGENT_STOPPED
 from agent_cli.core.run import RunResult
 from agent_cli.core.waits import CapacityLimiter
 from agent_cli.system.records import dataclass, field

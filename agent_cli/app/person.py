@@ -23,7 +23,7 @@ from agent_cli.contracts.dialogs import (
 from agent_cli.contracts.errors import Aborted, ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.core.agent import Agent
-from agent_cli.core.declining import (
+from agent_cli.core.call_decisions import (
     CHANGE_PLAN,
     NOBODY_ALLOWS,
     UNDECIDED,

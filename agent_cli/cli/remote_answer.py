@@ -10,8 +10,8 @@ from agent_cli.app.hooks.remote_answers import terms_of
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import ConversationError, SessionError, SessionNotFound, UsageError
 from agent_cli.contracts.timeline import ToolOutput
+from agent_cli.core.call_decisions import UNWANTED
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.declining import UNWANTED
 from agent_cli.session_store import SessionStore
 from agent_cli.session_store.log_file import held
 from agent_cli.session_store.signed_answers import AnswerBox, AnswerKey, OpenCall, SignedAnswer

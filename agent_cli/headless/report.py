@@ -27,7 +27,7 @@ from agent_cli.contracts.events import (
 )
 from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.contracts.wording import in_usd
-from agent_cli.core.declining import DeniedCalls
+from agent_cli.core.call_decisions import DeniedCalls
 from agent_cli.system.event_loop import in_background
 from agent_cli.system.records import dataclass, field
 from agent_cli.system.shapes import is_mapping, is_sequence

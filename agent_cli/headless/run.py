@@ -30,7 +30,7 @@ from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import Block, FileOutput, WidgetOutput, text_block, text_of
 from agent_cli.core.agent import Agent
-from agent_cli.core.declining import NOBODY_ALLOWS, REFUSALS_MAX
+from agent_cli.core.call_decisions import NOBODY_ALLOWS, REFUSALS_MAX
 from agent_cli.core.run import RunResult
 from agent_cli.headless.options import (
     LimitWatch,

@@ -11,7 +11,7 @@ from agent_cli.contracts.events import ApprovalRequested, Event, ToolCall, Usage
 from agent_cli.contracts.messages import Message
 from agent_cli.contracts.timeline import NO_USAGE, Json, Usage
 from agent_cli.contracts.wording import in_usd
-from agent_cli.core.declining import (
+from agent_cli.core.call_decisions import (
     NOBODY_ALLOWS,
     REFUSALS_MAX,
     DeniedCalls,

@@ -37,7 +37,7 @@ from agent_cli.contracts.events import (
 )
 from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.contracts.wording import dollars, in_usd
-from agent_cli.core.declining import (
+from agent_cli.core.call_decisions import (
     NOBODY_ALLOWS,
     REFUSALS_MAX,
     UNWANTED,

@@ -16,7 +16,7 @@ from agent_cli.contracts.dialogs import (
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.wording import one_line
-from agent_cli.core.declining import STOPPED
+from agent_cli.core.call_decisions import STOPPED
 from agent_cli.repl.approval.ask import Announced, Approvals
 from agent_cli.repl.approval.preview import Row
 from agent_cli.repl.dialogue import Choice, DialogParts, chosen

@@ -25,7 +25,7 @@ from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.side_events import ToolAttemptStart, ToolAttemptUpdate
 from agent_cli.core.agent import Agent
-from agent_cli.core.declining import apply_decisions, record_decision
+from agent_cli.core.call_decisions import apply_decisions, record_decision
 from agent_cli.core.run import RunResult
 from agent_cli.repl.approval.ask import Announced, Approvals
 from agent_cli.repl.dialogue import DialogParts

@@ -21,7 +21,7 @@ from agent_cli.contracts.timeline import Block, FileOutput, Json, WidgetOutput
 from agent_cli.contracts.tooling import Tool, check_input
 from agent_cli.contracts.wording import counted, dollars, one_line, requested_duration, seconds
 from agent_cli.core.attempts import STOPPED_TRYING
-from agent_cli.core.declining import (
+from agent_cli.core.call_decisions import (
     AGENT_STOPPED,
     CHANGE_PLAN,
     CLOSED,

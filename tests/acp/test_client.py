@@ -20,7 +20,7 @@ from agent_cli.acp.schema import ClientCapabilities, checked
 from agent_cli.contracts.dialogs import Approved, Decision, Rejected
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
-from agent_cli.core.declining import STOPPED
+from agent_cli.core.call_decisions import STOPPED
 
 BOTH = {"fs": {"readTextFile": True, "writeTextFile": True}}
 

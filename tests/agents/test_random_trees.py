@@ -26,8 +26,8 @@ from agent_cli.contracts.timeline import Prompt, Usage
 from agent_cli.contracts.tooling import Allow, Ask, Execute, Tool, ToolContext, Verdict
 from agent_cli.core.agent import Agent
 from agent_cli.core.api_messages import to_api
+from agent_cli.core.call_decisions import apply_decisions
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.declining import apply_decisions
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.run import RunResult
 from agent_cli.core.waits import CapacityLimiter

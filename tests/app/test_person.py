@@ -9,7 +9,7 @@ import pytest
 from agent_cli.app.person import ModelsPerson
 from agent_cli.contracts.dialogs import Option, PlanDecision, PlanRefused, UserQuestion
 from agent_cli.contracts.errors import ToolError
-from agent_cli.core.declining import CLOSED
+from agent_cli.core.call_decisions import CLOSED
 
 
 @dataclass

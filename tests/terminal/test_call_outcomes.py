@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agent_cli.contracts.timeline import Json
 from agent_cli.core.attempts import STOPPED_TRYING
-from agent_cli.core.declining import (
+from agent_cli.core.call_decisions import (
     CHANGE_PLAN,
     CLOSED,
     STOPPED,

@@ -16,7 +16,7 @@ from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.servers import ServerPhase, ServerState, is_of_server
 from agent_cli.contracts.wording import one_line
 from agent_cli.core.agent import Agent
-from agent_cli.core.declining import REFUSALS_MAX, decline_and_stop
+from agent_cli.core.call_decisions import REFUSALS_MAX, decline_and_stop
 from agent_cli.core.lasting_tools import LastingTools
 from agent_cli.core.run import RunResult
 from agent_cli.core.turn import Turn

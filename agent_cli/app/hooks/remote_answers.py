@@ -19,7 +19,7 @@ from agent_cli.contracts.events import Notice, ToolCall
 from agent_cli.contracts.permissions import PermissionsPort
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.wording import one_line
-from agent_cli.core.declining import UNWANTED
+from agent_cli.core.call_decisions import UNWANTED
 from agent_cli.session_store.signed_answers import AnswerBox, AnswerKey, OpenCall, digest
 from agent_cli.settings.environment import Environment
 from agent_cli.settings.load import load_settings

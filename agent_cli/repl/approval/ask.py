@@ -19,7 +19,7 @@ from agent_cli.contracts.events import EventSink, Notice, ToolCall
 from agent_cli.contracts.permissions import PermissionsPort
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool
-from agent_cli.core.declining import NOBODY_ALLOWS, STOPPED, UNWANTED, unwanted_because
+from agent_cli.core.call_decisions import NOBODY_ALLOWS, STOPPED, UNWANTED, unwanted_because
 from agent_cli.repl.approval.answers import Action, answers_to, objection_to
 from agent_cli.repl.approval.call_rows import (
     ShownCall,

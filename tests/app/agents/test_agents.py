@@ -37,7 +37,7 @@ from agent_cli.contracts.provider import StreamEvent, TextDelta, ThinkingDelta, 
 from agent_cli.contracts.servers import ServerPhase, public_name
 from agent_cli.contracts.side_events import ModelCallDelayed
 from agent_cli.contracts.timeline import Json, Usage
-from agent_cli.core.declining import REFUSALS_MAX
+from agent_cli.core.call_decisions import REFUSALS_MAX
 from agent_cli.core.run import RunResult
 from agent_cli.session_store import SessionStore
 from agent_cli.system import paths

@@ -8,7 +8,7 @@ from agent_cli.agents.children import STATUS
 from agent_cli.contracts.agents import AgentInfo
 from agent_cli.contracts.dialogs import Decision
 from agent_cli.contracts.events import ToolCall, ToolExecutionUpdate
-from agent_cli.core.declining import AGENT_STOPPED
+from agent_cli.core.call_decisions import AGENT_STOPPED
 from tests.app.agents.test_agents import Person, Program, Script, _settings, program, started
 from tests.hooks.test_scripts import command, hooks
 from tests.messages_api import Gate, reply, tool_use

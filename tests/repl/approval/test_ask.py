@@ -16,7 +16,7 @@ from agent_cli.contracts.permission_modes import Mode
 from agent_cli.contracts.permissions import ApprovalFacts, ExplainedPart, Rule
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import FileContents, Tool, ToolContext
-from agent_cli.core.declining import unwanted_because
+from agent_cli.core.call_decisions import unwanted_because
 from agent_cli.repl.approval.ask import Approvals
 from agent_cli.repl.dialogue import Choice, DialogParts, chosen
 from agent_cli.terminal.writer import Style

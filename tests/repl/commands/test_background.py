@@ -17,7 +17,7 @@ from agent_cli.contracts.timeline import (
     Json,
 )
 from agent_cli.contracts.tooling import Tool
-from agent_cli.core.declining import AGENT_STOPPED
+from agent_cli.core.call_decisions import AGENT_STOPPED
 from agent_cli.core.returned_values import settled
 from agent_cli.repl.commands import Context, Controls
 from agent_cli.repl.commands.background import agent_work, goal_of

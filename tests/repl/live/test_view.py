@@ -19,7 +19,7 @@ from agent_cli.contracts.timeline import (
     text_block,
 )
 from agent_cli.contracts.tooling import ToolResult
-from agent_cli.core.declining import SAYING
+from agent_cli.core.call_decisions import SAYING
 from agent_cli.headless.report import to_json
 from agent_cli.repl.live.activity import ActivityLine
 from agent_cli.repl.live.backlog import Item, Rows, StreamingFilter, Thinking, text_of

@@ -12,7 +12,7 @@ from agent_cli.contracts.events import Notice, ToolCall
 from agent_cli.contracts.timeline import Error, text_block
 from agent_cli.contracts.tooling import Approval, ToolContext
 from agent_cli.core.agent import Agent
-from agent_cli.core.declining import (
+from agent_cli.core.call_decisions import (
     STOPPED,
     apply_decisions,
     decline_and_stop,

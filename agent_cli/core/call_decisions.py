@@ -1,4 +1,4 @@
-"""A person's decisions about waiting calls: the sentences the model reads, how the run goes on."""
+"""A person's decisions about waiting calls: record and apply them, and answer the model."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
