@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from agent_cli.app.arguments import Arguments
 from agent_cli.contracts.errors import AgentCliError, UsageError
-from agent_cli.headless.options import RunLimits, RunOptions
+from agent_cli.headless.inputs import RunLimits, RunOptions
 from agent_cli.headless.report import RunReport
 from agent_cli.prompt_files import read_prompt
 

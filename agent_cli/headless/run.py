@@ -4,7 +4,7 @@ import shlex
 import signal
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
 from typing import Final, TypeAlias
 
@@ -32,11 +32,10 @@ from agent_cli.contracts.timeline import Block, FileOutput, WidgetOutput, text_b
 from agent_cli.core.agent import Agent
 from agent_cli.core.call_decisions import NOBODY_ALLOWS, REFUSALS_MAX
 from agent_cli.core.run import RunResult
-from agent_cli.headless.options import (
+from agent_cli.headless.inputs import (
     LimitWatch,
     PromptText,
     RunOptions,
-    preparing,
     read_prompt,
 )
 from agent_cli.headless.ports import Application
@@ -157,7 +156,7 @@ class _HeadlessRun:
         self, app: Application, prompt: PromptText
     ) -> tuple[UserMessage, Model | None]:
         text, model = await app.written_out(prompt.text)
-        with preparing(text):
+        with _preparing(text):
             attachments = Attachments.of(app, tell=lambda text: self._tell(Notice("info", text)))
             message = await attachments.message(text, data=prompt.piped)
         if check := self._options.require_check:
@@ -342,3 +341,12 @@ class _HeadlessRun:
         if not self._has_ended:
             self._signal = self._signal or number
         self._stop()
+
+
+def _preparing(text: str) -> AbstractContextManager[None]:
+    """Return a spinner on stderr, shown while attached images are shrunk."""
+    if "@" not in text or not sys.stderr.isatty():
+        return nullcontext()
+    from agent_cli.terminal.views.progress import working  # rich, often not needed
+
+    return working("preparing attachments", sys.stderr)

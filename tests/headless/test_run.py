@@ -22,7 +22,7 @@ from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.contracts.tooling import ToolContext
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.headless import run as headless
-from agent_cli.headless.options import RunLimits, RunOptions, read_prompt
+from agent_cli.headless.inputs import RunLimits, RunOptions, read_prompt
 from tests.fakes import calls, returns, says, scripted_agent, tool, tool_use
 from tests.forked import PipedProgram, start
 from tests.repl.terminal import SCRIPTED
@@ -104,7 +104,7 @@ def test_silent_pipe_on_stdin_is_ignored_after_a_time_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Supervisors and CI leave stdin open and never write; the run must not wait for ever."""
-    monkeypatch.setattr("agent_cli.headless.options._STDIN_LIMIT_S", 0.05)
+    monkeypatch.setattr("agent_cli.headless.inputs._STDIN_LIMIT_S", 0.05)
     warnings: list[str] = []
     reading, writing = os.pipe()
 

@@ -1,10 +1,9 @@
-"""Options of one run without a REPL, its prompt, and the watch over its limits."""
+"""Inputs of one run without a REPL: its prompt, stdin included, its options, and its limits."""
 
 import asyncio
 import select
-import sys
 from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
 
 from agent_cli.contracts.errors import UsageError
@@ -140,12 +139,3 @@ def read_prompt(prompt: str, stdin: TextIO, warn: Callable[[str], None]) -> Prom
     if not text:
         raise UsageError("there is no prompt: give one after -p, or pipe one in")
     return PromptText(text, piped.strip())
-
-
-def preparing(text: str) -> AbstractContextManager[None]:
-    """Return a spinner on stderr, shown while attached images are shrunk."""
-    if "@" not in text or not sys.stderr.isatty():
-        return nullcontext()
-    from agent_cli.terminal.views.progress import working  # rich, often not needed
-
-    return working("preparing attachments", sys.stderr)
