@@ -1,10 +1,20 @@
 """Send tools that a conversation has gained, without a change to earlier messages; pure.
 
-Where the API can load tools later, a definition is deferred, and a `tool_reference` in the result
-of the search loads it; a message of the system's adds what nobody searched for. Elsewhere the
-result or message holds the definition as text, and one tool that never changes calls it. Tools
-stand before all messages in what a server caches: adding one to them would make every later request
-pay for the whole conversation again.
+Tools stand before all messages in what a server caches: adding one to them would make every later
+request pay for the whole conversation again. The Messages API got three features against that, one
+after the other, and a server may lack any of them:
+
+* tool references: a definition with `defer_loading` stays out of the prompt until a
+  `tool_reference` in the result of a search loads it;
+* tool changes: a `tool_removal` in a system message withdraws a tool, and a `tool_addition` with a
+  `tool_reference` offers it again;
+* inline tools: a `tool_addition` with a `tool_definition` adds a tool that no search found.
+
+Elsewhere the result or message holds the definition as text, and one tool that never changes calls
+it.
+
+Source: https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-search-tool and
+https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages
 """
 
 import json
@@ -47,9 +57,9 @@ def with_found(
     tools: Sequence[ToolSpec],
     earlier: Sequence[Block] = (),
     *,
-    by_reference: bool,
-    by_addition: bool = False,
-    by_change: bool = False,
+    tool_references: bool,
+    tool_changes: bool = False,
+    inline_tools: bool = False,
 ) -> tuple[list[Block], list[Block]]:
     """Return the messages and the definitions of *tools* to send.
 
@@ -58,9 +68,9 @@ def with_found(
         tools: The tools of the request, found and added ones among them.
         earlier: Those before *messages* that refer to tools. Then none of *messages* does, and none
             of these is returned.
-        by_reference: The API loads deferred tools.
-        by_addition: The API also takes messages that add tools.
-        by_change: The API takes messages that withdraw tools and offer them again.
+        tool_references: Whether the API has this feature; the module's docstring explains all.
+        tool_changes: The same for this one; it is sent only if the API has the other two.
+        inline_tools: The same for this one; it is sent only if the API has tool references.
     """
     eager = [
         _definition(tool) for tool in tools if not tool.is_deferred and tool.name != CALL_FOUND
@@ -73,20 +83,20 @@ def with_found(
     names = {str(tool["name"]) for tool in eager}
     found = {str(each["name"]): each for each in _found(referring)}
     added = {str(each["name"]) for message in referring for each in _added(message)}
-    changes = by_change and any(_changes(message, names) for message in referring)
+    changes = tool_changes and any(_changes(message, names) for message in referring)
     awaits = changes or bool(added) or any(tool.name == CALL_FOUND for tool in tools)
     if not (found or awaits or any(tool.finds_tools for tool in tools)):
         return list(map(_without_changes, messages)), eager
     added -= names
     # A request in which every tool is deferred is refused.
-    if by_reference and eager and (by_addition or not awaits):
+    if tool_references and eager and (inline_tools or not awaits):
         deferred: list[Block] = [
             {**each, "defer_loading": True} for name, each in found.items() if name not in names
         ]
         sent: list[Block] = []
         known = {*names}
         for each in messages:
-            declared = known if by_change else ()
+            declared = known if tool_changes else ()
             sent += _with_additions(_with_references(each), added, declared=declared)
             known |= {str(new["name"]) for new in _added(each)}
         return sent, [*eager, _PLACEHOLDER, *deferred]

@@ -210,9 +210,9 @@ def _conversation(
         made,
         hosted.tools,
         earlier,
-        by_reference=TOOL_REFERENCES in betas,
-        by_addition=INLINE_TOOLS in betas,
-        by_change=TOOL_CHANGES in betas,
+        tool_references=TOOL_REFERENCES in betas,
+        tool_changes=TOOL_CHANGES in betas,
+        inline_tools=INLINE_TOOLS in betas,
     )
     definitions = hosted.with_definitions(tools)
     return with_system_messages(messages), definitions, [*filter(refers, made)]

@@ -42,7 +42,7 @@ _LEFT_OUT: Final = "[an image, which a tool's answer cannot hold in this API; it
 def body(request: ModelRequest, *, is_openai: bool) -> dict[str, Json]:
     """Return the body for *request*; *is_openai* is False for servers that only copy the API."""
     messages, tools = with_found(
-        to_api(as_text(request.messages)), own_tools(request.tools), by_reference=False
+        to_api(as_text(request.messages)), own_tools(request.tools), tool_references=False
     )
     limit = "max_completion_tokens" if is_openai else "max_tokens"
     sent: dict[str, Json] = {
