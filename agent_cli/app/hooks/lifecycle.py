@@ -72,7 +72,25 @@ class _Parts(NamedTuple):
 
 
 class SessionHooks:
-    """The hooks of this session; `async with` runs SessionStart and SessionEnd hooks."""
+    """The hooks of this session; `async with` runs SessionStart and SessionEnd hooks.
+
+    Without any hooks the methods do nothing, so that callers need not ask whether there are some.
+    These are the callers:
+
+    | when | caller | methods |
+    |---|---|---|
+    | the session's agent is built | workbench | `around`, `around_compaction`, `changes_for` |
+    | a subagent is built | agents/subagents | `around_calls` and the other two |
+    | a subagent starts, ends | agents/subagents, agents/worker | `agent_starts`, `agent_ends` |
+    | an event is published | the session's agent | `listen` |
+    | instructions are read, a directory is added | workbench | `tell` |
+    | the user enters a prompt command | app, for front ends | `prompt_expands` |
+    | the user enters `/btw` | app, for front ends | `question_is_asked` |
+    | the model is to change | models | `watch_models`, `model_switches`, `model_switched` |
+    | an MCP server asks the user | mcp/host | `server_questions` |
+    | the program ends at once | app | `leave` |
+    | any time | front ends | `status`, `report` |
+    """
 
     def __init__(
         self, startup: StartupContext, permissions: Permissions, host: HookHost, *, one_shot: bool
