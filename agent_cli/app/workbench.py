@@ -62,7 +62,7 @@ class Workbench:
     The constructor may take a second and may run in any thread; entering is quick. Configure the
     logs before entering it. Parts are built in the order in which they need each other. If one
     needs a part that is built later (the agent, its sessions), it gets a function to call once the
-    constructor has ended.
+    constructor has ended; an earlier call raises an `AttributeError` at every start.
     """
 
     def __init__(self, startup: StartupContext, *, one_shot: bool) -> None:

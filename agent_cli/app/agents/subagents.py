@@ -124,7 +124,11 @@ class AgentTree:
 
     @asynccontextmanager
     async def _built(self, assignment: Assignment, parent: _Rank) -> AsyncGenerator[Worker]:
-        """Build the agent for *assignment*; close its session afterwards."""
+        """Build the agent for *assignment*; close its session afterwards.
+
+        Its parts come first, and take functions that return the agent: these raise a `NameError`
+        if a part calls them before the agent is there.
+        """
         from agent_cli.app.agents.worker import AgentWorker  # with the first agent
 
         definition, bench = assignment.definition, self._bench
