@@ -38,8 +38,8 @@ from agent_cli.providers.anthropic.sent_images import (
     without_oldest,
 )
 from agent_cli.providers.anthropic.wire_parts import (
-    MadeMessages,
     MessageForm,
+    MessageTranslation,
     Translated,
     has_signed_summary,
     states_effort,
@@ -91,8 +91,8 @@ def parameters(
     thinking = thinking_parameters(request, compat=compat)
     efforts = MESSAGE_EFFORT in betas and _leave_effort_to_messages(thinking, request.messages)
     form = MessageForm(model=request.model, betas=betas, compat=compat, has_efforts=efforts)
-    made = (translated or Translated()).made(request, form)
-    messages = _with_fitting_images(made, request.model, image_chars_max, compat=compat)
+    translation = (translated or Translated()).translate(request, form)
+    messages = _with_fitting_images(translation, request.model, image_chars_max, compat=compat)
     automatic = platform.has_automatic_caching
     is_cached = not (compat or request.stands_alone)
     sent: dict[str, Json] = {
@@ -100,7 +100,7 @@ def parameters(
         **({"speed": "fast"} if FAST_MODE in betas else {}),
         "max_tokens": min(request.max_tokens, request.model.max_output_tokens),
         "messages": [*_with_markers(messages, automatic=automatic)] if is_cached else [*messages],
-        **_fixed_part(request.system, made.tools, marked=not compat),
+        **_fixed_part(request.system, translation.tools, marked=not compat),
         **thinking,
         **({"compaction": summary} if summary else {}),
     }
@@ -110,10 +110,10 @@ def parameters(
         THINKING_BINDING: THINKING_BINDING in betas and _drop_stale_thinking(sent),
         TASK_BUDGETS: TASK_BUDGETS in betas and _set_budget(sent, request.task_budget),
         SERVER_FALLBACK: SERVER_FALLBACK in betas
-        and (_name_fallbacks(sent, request, platform) or made.has_fallback),
+        and (_name_fallbacks(sent, request, platform) or translation.has_fallback),
         CACHE_DIAGNOSTICS: CACHE_DIAGNOSTICS in betas and _ask_for_diagnosis(sent, request),
-        INLINE_TOOLS: INLINE_TOOLS in betas and _may_gain_tools(made, request.tools),
-        TOOL_CHANGES: made.changes_tools,
+        INLINE_TOOLS: INLINE_TOOLS in betas and _may_gain_tools(translation, request.tools),
+        TOOL_CHANGES: translation.changes_tools,
         MESSAGE_EFFORT: efforts,
         COMPACTION: COMPACTION in betas and (bool(summary) or has_signed_summary(request)),
         OUTPUT_FORMAT: OUTPUT_FORMAT in betas and _set_format(sent, request),
@@ -163,14 +163,14 @@ def _options(request: ModelRequest, *, compat: bool) -> dict[str, Json]:
 
 
 def _with_fitting_images(
-    made: MadeMessages, model: Model, chars_max: int, *, compat: bool
+    translation: MessageTranslation, model: Model, chars_max: int, *, compat: bool
 ) -> Sequence[Block]:
-    if not made.has_media:
-        return made.messages
+    if not translation.has_media:
+        return translation.messages
     number = number_max(model.context_window)
     if compat:
-        return without_oldest(without_documents(made.messages), chars_max, number)
-    return without_large_among_many(without_oldest(made.messages, chars_max, number))
+        return without_oldest(without_documents(translation.messages), chars_max, number)
+    return without_large_among_many(without_oldest(translation.messages, chars_max, number))
 
 
 def _fixed_part(prompts: Sequence[str], tools: Sequence[Block], *, marked: bool) -> dict[str, Json]:
@@ -303,12 +303,12 @@ def _name_fallbacks(sent: dict[str, Json], request: ModelRequest, platform: Plat
     return bool(named)
 
 
-def _may_gain_tools(made: MadeMessages, tools: Sequence[ToolSpec]) -> bool:
+def _may_gain_tools(translation: MessageTranslation, tools: Sequence[ToolSpec]) -> bool:
     """Return whether *tools* are added, now or later.
 
     A server is to refuse the feature with the first request, before it caches anything.
     """
-    return made.adds_tools or any(tool.name == CALL_FOUND for tool in tools)
+    return translation.adds_tools or any(tool.name == CALL_FOUND for tool in tools)
 
 
 def _ask_for_diagnosis(sent: dict[str, Json], request: ModelRequest) -> bool:

@@ -11,7 +11,7 @@ the user's turn before it until the next one; the request itself then names none
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import is_
-from typing import Final
+from typing import Final, NamedTuple
 
 from agent_cli.contracts.found_tools import REFERENCE, hosted_in
 from agent_cli.contracts.frozen import is_frozen
@@ -54,14 +54,25 @@ class MessageForm:
     has_efforts: bool
 
 
-@dataclass(frozen=True, slots=True)
-class MadeMessages:
-    """The messages of the API and the definitions of the tools, and what the messages hold.
+class _Part(NamedTuple):
+    """The translation of successive messages, and the definitions of the tools for all messages.
 
-    All that follow depend on the `referring` ones, kept as they were without any definition.
+    `referring` has those messages that refer to tools, as they were without any definition.
     """
 
-    messages: Sequence[Block]
+    messages: list[Block]
+    tools: list[Block]
+    referring: list[Block]
+
+
+@dataclass(frozen=True, slots=True)
+class MessageTranslation:
+    """The messages of the API and the definitions of the tools, and what the messages hold.
+
+    The translation of later messages depends on the `referring` ones; see `_Part`.
+    """
+
+    messages: Sequence[Block] = ()
     tools: Sequence[Block] = ()
     referring: Sequence[Block] = ()
     has_media: bool = False
@@ -69,14 +80,13 @@ class MadeMessages:
     changes_tools: bool = False
     has_fallback: bool = False
 
-    def followed_by(
-        self, messages: Sequence[Block], tools: Sequence[Block], referring: Sequence[Block]
-    ) -> "MadeMessages":
-        """Return these messages and then *messages*, with *tools*; *referring* are new ones."""
-        return MadeMessages(
+    def followed_by(self, part: _Part) -> "MessageTranslation":
+        """Return this translation and then *part*, whose definitions are those of both."""
+        messages = part.messages
+        return MessageTranslation(
             messages=[*self.messages, *messages],
-            tools=tools,
-            referring=[*self.referring, *referring],
+            tools=part.tools,
+            referring=[*self.referring, *part.referring],
             has_media=self.has_media or any(map(holds_media, messages)),
             adds_tools=self.adds_tools or any(map(_adds_tools, messages)),
             changes_tools=self.changes_tools or any(map(_changes_tools, messages)),
@@ -84,14 +94,50 @@ class MadeMessages:
         )
 
 
+_CONVERSATIONS_MAX: Final = 4
+
+
+class Translated:
+    """Translates the messages of requests; of a conversation that grows, only the new ones.
+
+    **If the rest of a history begins with a reply, its translation is that of the messages before,
+    followed by that of the rest**: a reply begins a new message of the API, whose form depends only
+    on its own turn. So the messages before the last reply are translated once, for all requests
+    that begin with the same objects. The exceptions:
+
+    * tools that the API runs: the whole history is translated anew;
+    * new references to tools, efforts, signed summaries: a rest with any does not stand alone;
+    * messages that a program may change in place: none is kept.
+
+    Threads may share it.
+    """
+
+    def __init__(self) -> None:
+        self._prefixes: tuple[_Prefix, ...] = ()
+
+    def translate(self, request: ModelRequest, form: MessageForm) -> MessageTranslation:
+        """Translate the messages of *request*."""
+        if any(tool.hosted for tool in request.tools):
+            return MessageTranslation().followed_by(_part(request, form))
+        prefixes = self._prefixes
+        known = next((each for each in prefixes if each.begins(request, form)), None)
+        prefix, part = known, known.rest_of(request) if known else None
+        if prefix is None or part is None:
+            prefix, part = _Prefix(form, request.tools), _part(request, form)
+        if longer := prefix.until_last_reply(request, part):
+            others = [each for each in prefixes if each is not known]
+            self._prefixes = (longer, *others[: _CONVERSATIONS_MAX - 1])
+        return prefix.translation.followed_by(part)
+
+
 @dataclass(frozen=True, slots=True)
-class _Beginning:
-    """The messages before the last reply of a request, and what was made of them."""
+class _Prefix:
+    """The messages before a reply of a request, and their translation; at first there are none."""
 
     form: MessageForm
     tools: Sequence[ToolSpec]
-    history: Sequence[LlmMessage]
-    made: MadeMessages
+    history: Sequence[LlmMessage] = ()
+    translation: MessageTranslation = MessageTranslation()
 
     def begins(self, request: ModelRequest, form: MessageForm) -> bool:
         """Return whether *request* begins with the same objects, for an equal *form*."""
@@ -99,78 +145,45 @@ class _Beginning:
         is_longer = len(self.history) < len(request.messages)
         return same and is_longer and all(map(is_, self.history, request.messages))
 
-    def rest(self, request: ModelRequest) -> ModelRequest:
-        """Return *request* without these messages."""
-        return replace(request, messages=request.messages[len(self.history) :])
+    def rest_of(self, request: ModelRequest) -> _Part | None:
+        """Translate what follows in *request*; None if that depends on more than this knows."""
+        rest = request.messages[len(self.history) :]
+        if not _stands_alone(rest, self.form):
+            return None
+        earlier = self.translation.referring
+        part = _part(replace(request, messages=rest), self.form, earlier)
+        return part if _begins_with_reply(part.messages) else None
 
+    def until_last_reply(self, request: ModelRequest, part: _Part) -> "_Prefix | None":
+        """Return all that stands before the last reply of *request*, of which *part* is the rest.
 
-_NOTHING: Final = MadeMessages(())
-_CONVERSATIONS_MAX: Final = 4
-
-
-class Translated:
-    """The beginnings of the last conversations, so that a request makes only what follows.
-
-    A reply begins a new message of the API, and what is made of a message depends on those of its
-    own turn. Where more decides, all is made anew: with tools that the API runs, for new references
-    to tools, and for efforts once there is a new message of the user. Messages of a program that it
-    may still change in place are not kept either. Threads may share it.
-    """
-
-    def __init__(self) -> None:
-        self._kept: tuple[_Beginning, ...] = ()
-
-    def made(self, request: ModelRequest, form: MessageForm) -> MadeMessages:
-        """Make the messages of *request*."""
-        if any(tool.hosted for tool in request.tools):
-            return _NOTHING.followed_by(*_conversation(request, form))
-        kept = self._kept
-        known = next((each for each in kept if each.begins(request, form)), None)
-        before, rest = _NOTHING, request
-        if known and _is_made_alone(known.rest(request).messages, form):
-            before, rest = known.made, known.rest(request)
-        messages, definitions, referring = _conversation(rest, form, before.referring)
-        if rest is not request and not _begins_with_reply(messages):
-            before, rest = _NOTHING, request
-            messages, definitions, referring = _conversation(rest, form)
-        made = before.followed_by(messages, definitions, referring)
-        if found := _until_last_reply(rest, form, messages, made.referring):
-            count, of = found
-            beginning = before.followed_by(messages[:of], (), referring)
-            new = len(request.messages) - len(rest.messages)
-            history = request.messages[: new + count]
-            first = _Beginning(form, request.tools, history, beginning)
-            others = [each for each in kept if each is not known]
-            self._kept = (first, *others[: _CONVERSATIONS_MAX - 1])
-        return made
-
-
-def _until_last_reply(
-    request: ModelRequest, form: MessageForm, messages: list[Block], referring: Sequence[Block]
-) -> tuple[int, int] | None:
-    """Return how many messages stand before the last reply, and how many *messages* they became.
-
-    None if there are none, if one may change, or if more than a turn decides about their form.
-    """
-    history = request.messages
-    is_reply = [isinstance(each, AssistantMessage) for each in history]
-    begins = (at for at in range(1, len(history)) if is_reply[at] and not is_reply[at - 1])
-    at = max(begins, default=0)
-    is_more = is_hosted(history) or hosted_in(history) or any(map(_refers, history[at:]))
-    if not at or is_more or not all(map(_is_fixed, history[:at])):
-        return None
-    last, _, _ = _conversation(replace(request, messages=history[at:]), form, referring)
-    of = len(messages) - len(last)
-    is_clear = 0 < of < len(messages) and messages[of - 1]["role"] != "assistant"
-    return (at, of) if is_clear and messages[of:] == last and _begins_with_reply(last) else None
+        None if that is no more than this, if it may change, or if the last reply by itself is
+        translated in another way than in *request*.
+        """
+        rest = request.messages[len(self.history) :]
+        is_reply = [isinstance(each, AssistantMessage) for each in rest]
+        begins = (at for at in range(1, len(rest)) if is_reply[at] and not is_reply[at - 1])
+        at = max(begins, default=0)
+        is_more = is_hosted(rest) or hosted_in(rest) or any(map(_refers, rest[at:]))
+        if not at or is_more or not all(map(_is_fixed, rest[:at])):
+            return None
+        earlier = [*self.translation.referring, *part.referring]
+        last = _part(replace(request, messages=rest[at:]), self.form, earlier).messages
+        before = part.messages[: -len(last)]
+        is_whole = before and before[-1]["role"] != "assistant" and _begins_with_reply(last)
+        if not is_whole or part.messages[len(before) :] != last:
+            return None
+        translation = self.translation.followed_by(part._replace(messages=before, tools=[]))
+        history = request.messages[: len(self.history) + at]
+        return _Prefix(self.form, self.tools, history, translation)
 
 
 def _begins_with_reply(messages: Sequence[Block]) -> bool:
     return bool(messages) and messages[0]["role"] == "assistant"
 
 
-def _is_made_alone(history: Sequence[LlmMessage], form: MessageForm) -> bool:
-    """Return whether the form of *history* depends on nothing before it."""
+def _stands_alone(history: Sequence[LlmMessage], form: MessageForm) -> bool:
+    """Return whether *history* and what stands before it are translated each by itself."""
     return not any(
         _refers(each) or (isinstance(each, UserMessage) and (form.has_efforts or each.signed))
         for each in history
@@ -187,13 +200,8 @@ def _refers(message: LlmMessage) -> bool:
     return any(block["type"] == REFERENCE for block in message.content)
 
 
-def _conversation(
-    request: ModelRequest, form: MessageForm, earlier: Sequence[Block] = ()
-) -> tuple[list[Block], list[Block], list[Block]]:
-    """Return messages of the API, definitions, and those messages that refer to tools.
-
-    *earlier* are such messages before them.
-    """
+def _part(request: ModelRequest, form: MessageForm, earlier: Sequence[Block] = ()) -> _Part:
+    """Translate the messages of *request*; *earlier* are the referring ones before them."""
     betas = form.betas
     hosted = hosted_request(request.messages, request.tools, betas)
     marks_fallbacks = SERVER_FALLBACK in betas
@@ -215,7 +223,7 @@ def _conversation(
         inline_tools=INLINE_TOOLS in betas,
     )
     definitions = hosted.with_definitions(tools)
-    return with_system_messages(messages), definitions, [*filter(refers, made)]
+    return _Part(with_system_messages(messages), definitions, [*filter(refers, made)])
 
 
 def _has_fallback(message: Block) -> bool:
