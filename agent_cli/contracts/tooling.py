@@ -279,7 +279,7 @@ class Tool:
         reads: Returns the paths it reads, absolute; it runs after earlier calls that write them.
         writes: Returns the paths it writes, absolute; it runs after earlier calls that use them.
         finds_tools: True for a tool whose results refer to others (`found_tools.reference_to`).
-        is_deferred: The model knows it from such a result only; it stands in no request's tools.
+        is_deferred: No request declares it; the model knows it from such a result or a message.
         hosted: The server's own tool of this name, which may take its place.
         is_withdrawn: Requests still declare it, to keep the cache, but it cannot be called.
         subject: Returns the part of a call, "GROUP:DETAIL", that the text of a permission rule is

@@ -3,7 +3,8 @@
 Beyond a budget of tokens the model gets one tool that finds further tools: its result refers to the
 tools found, and the model reads their definitions there. A message adds, or announces, the tools of
 a server that comes up later, and has its instructions. The tools of a server that goes away stay
-declared.
+declared. Where all tools of a source are offered, `core/lasting_tools.py` does this; "Tools that
+come and go" in docs/architecture.md explains the words.
 """
 
 import asyncio
