@@ -1,4 +1,4 @@
-r"""Files named in a prompt: `@src/app.py`, or `@"two words.png"` for names that need quotes.
+r"""Parse and write references to files: `@src/app.py`, or `@"two words.png"` with quotes.
 
 Between quotes, a backslash escapes a quote or a backslash, and `\n`, `\t` and `\r` have their usual
 meaning.

@@ -1,4 +1,4 @@
-"""The wall: who could have written a file, or what its name leads to.
+"""Find out who could have written a file, or what its name leads to: the user or a stranger.
 
 Trust, sandbox, hooks, tools, batch, attachments and MCP ask `author_of`, and decide what follows.
 It looks at where things lie, not at what they are called: a link is judged by the folder that holds

@@ -1,4 +1,4 @@
-"""The text of a configuration file. A stranger's is read at each start, before trust."""
+"""Read configuration files within a limit: a stranger's too is read at each start, before trust."""
 
 from typing import TYPE_CHECKING, Final
 

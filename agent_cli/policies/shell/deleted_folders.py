@@ -1,4 +1,4 @@
-"""Know where a script deletes: which folders lie outside the workspace, or hold history.
+"""Find where a script deletes: in folders outside the workspace, or in ones that hold history.
 
 By the text, and by the links of the workspace as they are before the script.
 """

@@ -1,4 +1,4 @@
-"""Find what code of other languages, as it stands in a command, must not do without a person.
+"""Find what needs a person's approval in code of other languages that a command contains.
 
 A program in Python, Node, Perl or awk is not parsed: its string literals are read as paths and as
 commands, and a few names say that it looks for the home directory, deletes folders, or decodes what

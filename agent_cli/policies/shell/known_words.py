@@ -1,4 +1,4 @@
-"""Put the words that a script surely stands for in their place, for what cannot be taken back.
+"""Replace what a script surely expands to by its words, for the check of irreversible commands.
 
 Where a word may stand for something else, it is left as it is: the script is then judged without.
 """

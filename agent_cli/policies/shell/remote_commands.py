@@ -1,4 +1,4 @@
-"""Know which commands of a script run elsewhere, for what cannot be taken back when they delete.
+"""Find the commands of a script that run elsewhere, and judge what they delete there.
 
 In a container or on another machine, a path is taken for one of this machine only if there is one
 here, too: a container may share the home. Else, a file that a command names there is left to the

@@ -1,4 +1,4 @@
-"""What `find`, and lists of names, would delete.
+"""Tell what is deleted by `find`, and by commands that get lists of file names.
 
 Their tests choose files by name, or they take every file of a folder. Knows no other program.
 """

@@ -1,4 +1,4 @@
-"""Work beside a run, such as a command, and the lines of work beside which a question opens."""
+"""Work beside a run, such as a command, whose lines wait while a question is open."""
 
 import asyncio
 import inspect
