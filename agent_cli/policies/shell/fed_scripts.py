@@ -219,10 +219,10 @@ def _composed(script: str) -> Iterator[Reading]:
 
 def _started(words: Sequence["Node"]) -> Iterator[Sequence["Node"]]:
     """Yield *words*, and those behind the programs that start them, and behind their options."""
-    yield words
-    while words and (name := base_name(source(words[0]))) in STARTERS and not is_shell(name):
-        words = [*dropwhile(lambda word: _OF_STARTER.fullmatch(source(word)), words[1:])]
-        yield words
+    yield (left := words)
+    while left and (name := base_name(source(left[0]))) in STARTERS and not is_shell(name):
+        left = [*dropwhile(lambda word: _OF_STARTER.fullmatch(source(word)), left[1:])]
+    yield from (left,) if left is not words else ()
 
 
 def _operands(words: Sequence[str | None]) -> Reading:
