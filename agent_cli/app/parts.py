@@ -26,12 +26,12 @@ from agent_cli.policies.permissions import Permissions, ProjectRules
 from agent_cli.policies.shell.reach import Reach
 from agent_cli.policies.summarizer import Summarizer
 from agent_cli.providers.anthropic.connection import Connection
-from agent_cli.providers.anthropic.models import in_us, model_by_id, price_list
+from agent_cli.providers.anthropic.models import in_us, model_by_id, model_table, price_list
 from agent_cli.providers.anthropic.platforms import PLATFORMS
 from agent_cli.providers.retries import RetryPolicy
 from agent_cli.sandbox import Sandbox
 from agent_cli.settings import WrittenRule
-from agent_cli.settings.environment import chosen_platform, serving
+from agent_cli.settings.environment import PLACED, chosen_platform, serving
 from agent_cli.system import paths
 from agent_cli.system.authorship import SessionFolders
 from agent_cli.system.programs import users_path
@@ -104,6 +104,14 @@ def price(startup: StartupContext) -> Price:
     settings = startup.loaded.settings
     prices = price_list(settings.prices)
     return in_us(prices) if settings.provider.inference_geo == "us" else prices
+
+
+def surcharge(startup: StartupContext) -> float:
+    """Return the multiple of its price that a reply may cost, as the server decides where it is."""
+    provider = startup.loaded.settings.provider
+    platform = chosen_platform(startup.loaded.settings, startup.environment)
+    is_open = provider.is_whole and platform in PLACED and provider.inference_geo is None
+    return float(model_table().us_only) if is_open and startup.provider is None else 1.0
 
 
 def retry_policy(startup: StartupContext) -> RetryPolicy:

@@ -21,7 +21,7 @@ from agent_cli.headless.output_dir import OutputDir
 from agent_cli.headless.report import EXIT_CODES, RunReport
 from agent_cli.prompt_files import read_prompt
 from agent_cli.providers.anthropic.connection import Connection
-from agent_cli.providers.anthropic.models import model_by_id, standard_id
+from agent_cli.providers.anthropic.models import in_us, model_by_id, standard_id
 from agent_cli.providers.anthropic.platforms import ANTHROPIC
 from agent_cli.providers.anthropic.reply_builder import ReplyBuilder
 from agent_cli.providers.anthropic.wire import parameters
@@ -118,7 +118,9 @@ class ApiRuns:
         text = read_prompt(Path(_value(work.options, _PROMPT)))
         request = replace(self._templates[common], messages=(UserMessage.of(text),))
         if limit := _value(work.options, _LIMIT):
-            request = within(in_microdollars(float(limit)), request, self._price)
+            # Unless a request says where it is served, the workspace does.
+            price = self._price if "inference_geo" in self._serving else in_us(self._price)
+            request = within(in_microdollars(float(limit)), request, price)
         sent = {**parameters(request, compat=False), **self._serving}
         # Each prompt is sent once, so writing it to the cache would only cost more.
         sent.pop("cache_control", None)

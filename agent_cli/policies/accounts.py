@@ -39,10 +39,13 @@ class Account:
         holders: The running calls of the whole tree; their `str` names them.
         root: The account at the top.
         miscounted: At the root: whether the API counted a prompt too low before it was sent.
-        surcharge: At the root: the most that a reply has cost, as a multiple of its price.
+        surcharge: At the root: the multiple of its price that the first reply of a model may cost.
+        surcharges: At the root: for a model that has replied, the highest such multiple.
     """
 
-    def __init__(self, limit: int = 0, parent: "Account | None" = None) -> None:
+    def __init__(
+        self, limit: int = 0, parent: "Account | None" = None, *, surcharge: float = 1.0
+    ) -> None:
         """Open an account below *parent*, whose limit applies as well."""
         self.limit = limit
         self.spent = self.held = self.lost = 0
@@ -51,7 +54,8 @@ class Account:
         self.holders: list[object] = parent.holders if parent else []
         self.root: Account = parent.root if parent else self
         self.miscounted = False
-        self.surcharge = 1.0
+        self.surcharge = surcharge
+        self.surcharges: dict[str, float] = {}
 
     @property
     def is_limited(self) -> bool:

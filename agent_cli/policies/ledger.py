@@ -271,7 +271,8 @@ class Ledger:
         """
         if not request.tools:
             return None
-        million = self._priced(request, Usage(output_tokens=_MILLION))
+        prices = (self._price(e.id, Usage(output_tokens=_MILLION)) for e in _models(request))
+        million = sum(filter(None, prices))
         self._affordable = self._affordable or self.account.affordable()
         return self._affordable * _MILLION // million if million else None
 
@@ -295,24 +296,27 @@ class Ledger:
         prompt = with_hosted(prompt, request)
         tokens = max(generated, known.output_tokens)
         certain = self._price(request.model.id, reported)
-        costs = [self._price(each.id, with_reply(prompt, tokens)) for each in _models(request)]
+        costs = [self._most(each.id, with_reply(prompt, tokens)) for each in _models(request)]
         priced = [cost for cost in costs if cost is not None]
         if certain is None or len(priced) < len(costs):
             return None
-        return certain, max(self._with_surcharge(sum(priced)), certain)
+        return certain, max(sum(priced), certain)
 
     def _priced(self, request: ModelRequest, usage: Usage) -> int:
         """Return the cost of *usage* by each model that the server may ask for one reply."""
         total = 0
         for model in _models(request):
-            priced = self._price(model.id, usage)
+            priced = self._most(model.id, usage)
             if priced is None:
                 raise LimitReached(unpriced(model.id), limit="max_cost")
             total += priced
-        return self._with_surcharge(total)
+        return total
 
-    def _with_surcharge(self, cost: int) -> int:
-        return math.ceil(cost * self.account.root.surcharge)
+    def _most(self, model_id: str, usage: Usage) -> int | None:
+        """Return the highest cost of *usage*, which may be above its price."""
+        price, root = self._price(model_id, usage), self.account.root
+        surcharge = root.surcharges.get(model_id, root.surcharge)
+        return None if price is None else math.ceil(price * surcharge)
 
     def _cost(self, request: ModelRequest, usage: Usage) -> int | None:
         """Return the cost of *usage*; a server may report a model name without a price."""
@@ -333,17 +337,19 @@ class Ledger:
             self._bound.note(reserved.request, tokens)
             self._unrecorded.append(reserved)
             if not is_sum:
-                self._note_surcharge(reserved.request, reply.usage)
+                self._note_surcharge(reserved.request.model.id, reply)
 
-    def _note_surcharge(self, request: ModelRequest, usage: Usage) -> None:
-        """Reserve more from now on if *usage* cost more than its price.
+    def _note_surcharge(self, model_id: str, reply: Reply) -> None:
+        """Remember for the next reservations how much above its price *reply* cost.
 
-        That depends on where the server is, which a workspace may be set to.
+        That depends on where the server is, which a workspace may be set to. The price is that of
+        the model that *reply* names: one in fast mode may answer at the usual speed.
         """
-        price, cost = self._price(request.model.id, usage), usage.cost_microdollars
+        usage, cost = reply.usage, reply.usage.cost_microdollars
+        price = self._price(reply.model, usage) or self._price(model_id, usage)
         if price and cost and price > _EXACT:
-            root = self.account.root
-            root.surcharge = max(root.surcharge, cost / price)
+            known = self.account.root.surcharges
+            known[model_id] = max(known.get(model_id, 1.0), cost / price)
 
     def _open_prompt(self) -> None:
         """Start from zero for a new prompt; for a resumed one, count its cost so far."""

@@ -246,6 +246,8 @@ SWITCHES: Mapping[str, PlatformName] = {
     "CLAUDE_CODE_USE_FOUNDRY": "foundry",
     "CLAUDE_CODE_USE_ANTHROPIC_AWS": "aws",
 }
+PLACED: tuple[PlatformName, ...] = ("anthropic", "aws")
+"""The platforms that keep the inference where a request, or else the workspace, says."""
 _OFF = frozenset({"", "0", "false", "no", "off"})
 
 
@@ -277,7 +279,7 @@ def serving(settings: Settings, platform: PlatformName) -> Mapping[str, str]:
     """
     provider = settings.provider
     wanted = (
-        ("inference_geo", provider.inference_geo, ("anthropic", "aws")),
+        ("inference_geo", provider.inference_geo, PLACED),
         ("service_tier", provider.service_tier, ("anthropic",)),
     )
     for name, value, platforms in wanted:

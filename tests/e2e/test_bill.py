@@ -92,6 +92,23 @@ def test_cheap_call_is_made_under_a_tight_limit() -> None:
     assert run.result["cost_usd"] < 0.01
 
 
+def test_first_reply_of_a_workspace_in_the_united_states_stays_within_the_limit() -> None:
+    """All tokens cost a tenth more there, and only the reply says so."""
+
+    def longest(request: ReceivedRequest) -> Reply:
+        written = {"ephemeral_1h_input_tokens": len(request.raw) // 4}
+        used = {"input_tokens": 0, "output_tokens": request.body["max_tokens"]}
+        return reply("hi", usage={**used, "cache_creation": written, "inference_geo": "us"})
+
+    limited = ("-p", "go", "--output-format", "json", "--max-cost", "0.3")
+    costs: list[float] = []
+    with serve_in_thread(answer=longest, count=lambda request: len(request.raw) // 4) as api:
+        for model in (MODEL, "claude-opus-5-5-fast"):
+            costs.append(agent_cli(*limited, "--model", model, api=api).result["cost_usd"])
+
+    assert all(0.25 < cost <= 0.3 for cost in costs), costs
+
+
 def test_dropped_replies_do_not_use_up_the_limit() -> None:
     """They can have generated little in their time."""
     answer = reply("One two three four five six", usage=figures(12))

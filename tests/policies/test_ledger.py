@@ -369,24 +369,42 @@ async def test_call_stopped_in_the_wait_before_a_retry_costs_nothing_more(
 AGAIN = Retrying(1, 5, 0.0, "cut", restarted=True, may_have_cost=True)
 
 
-async def test_reply_that_cost_more_than_its_price_raises_what_is_reserved() -> None:
+TWICE = replace(MODEL, id="twice-as-dear")
+
+
+@each_row(
+    ("model", "account", "usage", "lengths"),
+    [
+        # 31,000 are left: 20,000 tokens of the prompt and 8,181 of the reply, each a tenth dearer.
+        (MODEL, Account(53_000), Usage(20_000, cost_microdollars=22_000), [10_000, 8_181]),
+        # A first reply may cost half as much again; this one does not, and 10,000 are left.
+        (
+            MODEL,
+            Account(12_000, surcharge=1.5),
+            Usage(2_000, cost_microdollars=2_000),
+            [8_000 - PROMPT_COST, 8_000],
+        ),
+        # Answered at the usual speed, a tenth dearer; the next one may be answered in fast mode.
+        (TWICE, Account(77_000), Usage(20_000, cost_microdollars=22_000), [10_000, 4_999]),
+    ],
+)
+async def test_reply_tells_how_much_above_the_price_is_reserved_from_then_on(
+    model: Model, account: Account, usage: Usage, lengths: list[int]
+) -> None:
     """A workspace may be set to a place where the inference costs a tenth more."""
-    dearer = Usage(20_000, cost_microdollars=22_000)
-    said = Reply("msg", MODEL.id, (text_block("so"),), "end_turn", dearer)
-    conversation, model = Conversation(), ScriptedModel(said, said)
+    said = Reply("msg", MODEL.id, (text_block("so"),), "end_turn", usage)
+    conversation, script = Conversation(), ScriptedModel(said, said)
     conversation.begin(UserMessage.of("go"))
-    ledger = Ledger(
-        model,
-        lambda: conversation,
-        price=lambda _model, usage: usage.prompt_tokens + usage.output_tokens,
-        account=Account(53_000),
-    )
 
+    def price(model_id: str, usage: Usage) -> int:
+        tokens = usage.prompt_tokens + usage.output_tokens
+        return tokens if model_id == MODEL.id else 2 * tokens
+
+    ledger = Ledger(script, lambda: conversation, price=price, account=account)
     for _ in range(2):
-        await ask(ledger)
+        await ask(ledger, replace(REQUEST, model=model))
 
-    # 31,000 are left: 20,000 tokens of the prompt and 8,181 of the reply, each a tenth dearer.
-    assert [request.max_tokens for request in model.requests] == [10_000, 8_181]
+    assert [request.max_tokens for request in script.requests] == lengths
 
 
 async def test_retry_that_would_exceed_the_limit_is_refused() -> None:
@@ -831,6 +849,23 @@ async def test_request_with_tools_states_the_token_budget_its_limit_pays_for() -
 
     told = [each.task_budget for each in book.model.requests]
     assert told == [100_000, 100_000, None, 50_000, 96_000]
+
+
+async def test_token_budget_stays_the_same_where_replies_cost_more_than_their_price() -> None:
+    """Another one would cost the cached conversation."""
+    said = Reply("msg", MODEL.id, (), "end_turn", Usage(2_000, cost_microdollars=2_200))
+    book = Book(said, said)
+    ledger = Ledger(
+        book.model,
+        lambda: book.conversation,
+        price=lambda _model, usage: usage.prompt_tokens + usage.output_tokens,
+        account=Account(100_000, surcharge=1.5),
+    )
+
+    for _ in range(2):
+        await ask(ledger, replace(REQUEST, tools=(ToolSpec("look", "Look", {}),)))
+
+    assert [each.task_budget for each in book.model.requests] == [100_000, 100_000]
 
 
 async def test_token_budget_is_exact_for_prices_below_a_micro_dollar() -> None:

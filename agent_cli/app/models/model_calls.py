@@ -96,13 +96,14 @@ class ModelCalls:
         self._publish = publish
         self._hearing = telemetry.hearing(publish)
         self._prefixes: WeakSet[PrefixWatch] = WeakSet()
+        limit = in_microdollars(startup.loaded.settings.max_cost_usd)
         providers = Providers(startup, on_sent=on_sent, on_refused_tool=on_refused_tool)
         self._provider = providers.provider
         self.ledger = Ledger(
             telemetry.stream(providers.stream),
             conversation,
             price=parts.price(startup),
-            account=Account(in_microdollars(startup.loaded.settings.max_cost_usd)),
+            account=Account(limit, surcharge=parts.surcharge(startup)),
             of_agents=of_agents,
             count=self._provider.count_tokens,
         )
