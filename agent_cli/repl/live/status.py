@@ -26,6 +26,7 @@ from agent_cli.contracts.events import (
 )
 from agent_cli.contracts.hosted_blocks import has_hosted
 from agent_cli.contracts.messages import AssistantMessage
+from agent_cli.contracts.options import FAST
 from agent_cli.contracts.timeline import CompactionOutput, Json, Usage
 from agent_cli.contracts.wording import dollars, in_usd, share, short_count
 from agent_cli.core.agent import Agent
@@ -66,6 +67,7 @@ class Status:
         self._subagents = subagents
         self._changed = changed
         self._model = ""
+        self._refused_fast = ""
         self._window = 0
         self._context_tokens = 0
         self._total = self._of_agents = Usage()
@@ -77,10 +79,8 @@ class Status:
     def __call__(self, event: Event) -> None:
         """Update from *event*."""
         match event:
-            case MessageEnd(message=AssistantMessage(usage=used, content=content)) if (
-                used.prompt_tokens and not has_hosted(content)  # the sum of the server's rounds
-            ):
-                self._context_tokens = used.prompt_tokens + used.output_tokens
+            case MessageEnd(message=AssistantMessage() as message):
+                self._note_reply(message)
             case Compacted(tokens_after=tokens):
                 self._context_tokens = tokens
             case PromptOutput(output=CompactionOutput(first_kept_id=None)):  # rewound
@@ -97,6 +97,15 @@ class Status:
             case _:
                 pass
 
+    def _note_reply(self, message: AssistantMessage) -> None:
+        used, model = message.usage, self._agent.state.model
+        if used.prompt_tokens and not has_hosted(message.content):  # the sum of the server's rounds
+            self._context_tokens = used.prompt_tokens + used.output_tokens
+        if model:
+            is_refused = model.id == f"{message.model}{FAST}"
+            self._refused_fast = model.id if is_refused else ""
+        self.refresh()
+
     def is_changed_by(self, event: Event) -> bool:
         """Return whether to draw the line again for *event*: not for each reply of an agent."""
         return isinstance(event, UsageChanged) or isinstance(innermost(event), AgentEnd)
@@ -105,7 +114,10 @@ class Status:
         """Update from the agent, whose model may have changed."""
         state = self._agent.state
         effort = f" {state.thinking_level}" if state.thinking_level else ""
-        self._model = f"{state.model.id}{effort}" if state.model else "no model"
+        model_id = state.model.id if state.model else "no model"
+        if model_id == self._refused_fast:
+            model_id = model_id.removesuffix(FAST)
+        self._model = f"{model_id}{effort if state.model else ''}"
         self._window = state.model.context_window if state.model else 0
         if self._conversation is not self._agent.conversation:
             self._conversation = self._agent.conversation

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 from agent_cli.contracts.events import AgentEvent, Compacted, MessageEnd, UsageChanged
@@ -11,6 +12,7 @@ from agent_cli.contracts.timeline import Usage
 from agent_cli.core.conversation import Conversation
 from agent_cli.repl.live.status import Status
 from tests.fakes import LIMIT_S, MODEL, says, scripted_agent
+from tests.tables import each_row
 
 BADGES = ("ask", "1 job", "bubblewrap")
 USAGE = Usage(1_000, 500, cache_read_tokens=3_000, cost_microdollars=1_234_567)
@@ -50,6 +52,38 @@ def test_status_line_never_wraps_and_drops_the_least_important_parts_first() -> 
         assert "1 job" not in text or "$1.23" in text
         assert "$" not in text or "(4.5k tokens)" in text
         assert columns < 52 or "context 2%" in text
+
+
+@each_row(
+    ("answers", "shown"),
+    [
+        ([], "claude-opus-5-5-fast"),
+        (["claude-opus-5-5-fast"], "claude-opus-5-5-fast"),
+        (["claude-opus-5-5"], "claude-opus-5-5"),
+        (["claude-opus-5-5", "claude-opus-5-5-fast"], "claude-opus-5-5-fast"),
+        (
+            ["claude-sonnet-5-5"],
+            "claude-opus-5-5-fast",
+        ),  # it answered in place of one that declined
+    ],
+)
+def test_status_line_shows_no_fast_mode_that_the_api_did_not_give(
+    answers: list[str], shown: str
+) -> None:
+    """It refuses the mode, or the limit of it is used up."""
+    agent, *_ = scripted_agent(says("hello"))
+    agent.set_model(replace(MODEL, id="claude-opus-5-5-fast"))
+    status = Status(agent)
+
+    for model in answers:
+        status(MessageEnd(AssistantMessage((), usage=USAGE, model=model)))
+
+    assert status.text(BADGES, urgent=(), columns=200).startswith(f"{shown} minimal · ")
+
+    agent.set_model(replace(MODEL, id="of-mine-fast"))
+    status.refresh()
+
+    assert status.text(BADGES, urgent=(), columns=200).startswith("of-mine-fast minimal · ")
 
 
 def test_agent_that_still_works_after_clear_costs_the_new_conversation_nothing() -> None:
