@@ -17,7 +17,7 @@ from agent_cli.app.status_line import status_line
 from agent_cli.app.web_tools import page_contacts
 from agent_cli.app.workbench import Workbench
 from agent_cli.contracts.errors import AgentCliError
-from agent_cli.contracts.options import ThinkingLevel
+from agent_cli.contracts.options import FAST, ThinkingLevel
 from agent_cli.contracts.permissions import CallJudgement, HostContact
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.wording import one_line
@@ -111,8 +111,10 @@ class App:
             await stack.enter_async_context(self._bench)
             for text in notices:
                 self._bench.announce.warn(text)
-            if self._startup.names("model") and self._settings.model == self._bench.model.id:
-                self.find_model(self._settings.model)  # warns; an alias was written with care
+            name = self._settings.model
+            is_alias = name != self._bench.model.id and not name.endswith(FAST)
+            if self._startup.names("model") and not is_alias:
+                self.find_model(name)  # warns; an alias was written with care
             self._stack = stack.pop_all()
         return self
 
