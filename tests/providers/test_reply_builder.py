@@ -95,9 +95,10 @@ def test_reply_from_the_united_states_costs_more(geo: str, is_placed: bool, cost
     assert builder.reply().billed.cost_microdollars == cost
 
 
-def test_model_that_declined_in_fast_mode_costs_its_price() -> None:
+@pytest.mark.parametrize("named", [OPUS, f"{OPUS}-20260901"])
+def test_model_that_declined_in_fast_mode_costs_its_price(named: str) -> None:
     """The one that answered did so at the usual speed."""
-    tries = [_used(3, OPUS), _used(9, SONNET, "fallback_message")]
+    tries = [_used(3, named), _used(9, SONNET, "fallback_message")]
     usage: Json = {"input_tokens": 1_000, "speed": "standard", "iterations": [*tries]}
     reply = reply_of({"type": "text", "text": "hi"}, [], usage=usage, model=FAST)
 

@@ -225,7 +225,8 @@ class ReplyBuilder:
 
     def _model_of(self, iteration: Mapping[str, Json]) -> str:
         model = str(iteration.get("model") or self._model_id)
-        return self._model_id if model == standard_id(self._model_id) else model
+        is_asked = plain_model_id(model) == standard_id(self._model_id)
+        return self._model_id if is_asked else model
 
     def _last(self) -> Mapping[str, Json] | None:
         """Return the usage of the last model that was asked, if there were several."""
