@@ -84,9 +84,9 @@ def _no_toml(path: Path, text: str, error: Exception) -> SettingsError:
     for cryptic in _UNCLOSED_QUOTE:
         message = message.replace(cryptic, "Unclosed quote")
     fault, at_end, _ = message.partition(" (at end of document)")
-    for start, _, parsed in _statements(text) if at_end else ():
-        if parsed is None:
-            return SettingsError(f"{path}:{start} is not valid TOML: {fault}")
+    if at_end:
+        *_, (start, _, _) = _statements(text)
+        return SettingsError(f"{path}:{start} is not valid TOML: {fault}")
     fault, _, position = message.removesuffix(")").rpartition(" (at line ")
     line, _, column = position.partition(", column ")
     if fault and line.isdecimal():

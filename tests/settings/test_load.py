@@ -250,6 +250,7 @@ def test_a_wrong_value_is_an_error_that_says_what_is_allowed(line: str, complain
         ('# model\nmodel = "x\n', ":2 is not valid TOML: Unclosed quote, at column 11"),
         ("# model\nmodel = 'x\na = 'y'", ":2 is not valid TOML: Unclosed quote, at column 11"),
         ("# model\nmodel = 'x\na = 1\n", ":2 is not valid TOML: Unclosed quote"),
+        ('model = "x"\nmodel = "y"', ":2 is not valid TOML: Cannot overwrite a value"),
         ('model = ""', ':1: model must be a model id or an alias from [models], not ""'),
         *(
             (
