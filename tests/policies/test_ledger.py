@@ -505,7 +505,7 @@ async def test_wait_for_running_calls_has_a_bound_that_names_them() -> None:
     with pytest.raises(
         ModelError,
         match=r"waited 0\.01 s for the rest of the cost limit \(max_cost_usd\), held by a call of"
-        r" scripted-model \(\$0\.0001, for 0 s\); ask again",
+        r" scripted-model \(\$0\.00007, for 0 s\); ask again",
     ):
         await book.ledger.account.changed(limit_s=0.01)
 
