@@ -16,7 +16,13 @@ from agent_cli.contracts.events import (
     PromptStarted,
     PromptStateChanged,
 )
-from agent_cli.contracts.messages import AssistantMessage, Message, ToolResultMessage, now_ms
+from agent_cli.contracts.messages import (
+    EFFORT,
+    AssistantMessage,
+    Message,
+    ToolResultMessage,
+    now_ms,
+)
 from agent_cli.contracts.timeline import (
     NO_USAGE,
     BlockOutput,
@@ -198,8 +204,22 @@ _ENDING = (AssistantMessage, ToolResultMessage)
 class _Projected:
     """The entries that the next request shows, and its messages.
 
-    The first `settled` entries of the last prompt are projected once: blocks, replies and messages
-    of the user that follow them change no earlier message. Other entries and replacements may.
+    The entries up to a reply of the last prompt are settled: they are projected once, and what
+    follows them is projected by itself and appended. That is right under three conditions; in all
+    other cases the whole timeline is projected:
+
+    * What follows are blocks, replies and messages of the user; a cut, a note or a withdrawal may
+      change earlier messages (`extended`).
+    * No settled entry is replaced, and none is inserted (`Record._replace`, `Record._insert`).
+    * No message of the user that follows depends on settled entries (`_decides_next`).
+
+    Attributes:
+        shown: The entries.
+        sent: The messages.
+        settled: How many entries of the last prompt are settled; 0 for none.
+        settled_shown: How many of `shown` are settled, earlier prompts included.
+        settled_sent: How many messages those became.
+        last_ms: The time of the last settled reply, or of the last answer to its calls.
     """
 
     shown: Sequence[Output]
@@ -215,10 +235,10 @@ class _Projected:
         outputs = shown(prompts)
         whole = cls(outputs, context(outputs))
         settled = whole._with_settled(prompts[-1].output if prompts else ())
-        return whole if _awaits_user(outputs[: settled.settled_shown]) else settled
+        return whole if _decides_next(outputs[: settled.settled_shown]) else settled
 
     def extended(self, prompts: Sequence[Prompt]) -> "_Projected | None":
-        """Project the entries after the settled ones; None if these may change the settled ones."""
+        """Project the entries after the settled ones; None if the whole timeline must be."""
         behind = prompts[-1].output[self.settled :] if self.settled else ()
         if not behind or not all(isinstance(each, _APPENDED) for each in behind):
             return None
@@ -244,17 +264,16 @@ class _Projected:
         )
 
 
-def _awaits_user(outputs: Sequence[Output]) -> bool:
-    """Return whether the user's next message may change the messages of *outputs*.
+def _decides_next(outputs: Sequence[Output]) -> bool:
+    """Return whether the projection of the user's next message depends on *outputs*.
 
-    A note of a thinking level is attached to that message; a cut keeps the first one.
+    A note of a thinking level becomes the effort of that message, unless it follows a message of
+    the user at once. A cut keeps the first message of all, which may be that one.
     """
-    for at in reversed(range(len(outputs))):
-        match outputs[at]:
-            case UserOutput():
-                return False
-            case CustomOutput(name="effort"):
-                return not (at and isinstance(outputs[at - 1], UserOutput))
-            case _:
-                pass
-    return True
+    users = [at for at, each in enumerate(outputs) if isinstance(each, UserOutput)]
+    levels = [
+        at
+        for at, each in enumerate(outputs)
+        if isinstance(each, CustomOutput) and each.name == EFFORT
+    ]
+    return not users or any(at > users[-1] + 1 for at in levels)
