@@ -132,12 +132,14 @@ def _options(plugin: AddedPlugin, keys: Sequence[str]) -> Sequence[PluginOption]
     """Return the options *keys* of *plugin*, all without one.
 
     Raises:
-        UsageError: It has no such option.
+        UsageError: It has no such option, or none at all.
     """
     options = {option.key: option for option in plugin.options}
+    if not options:
+        raise UsageError(f"{plugin.name} asks for no values, so there is nothing to set")
     for key in keys:
         if key not in options:
-            there_are = ", ".join(options) or "nothing"
+            there_are = ", ".join(options)
             raise UsageError(f"{plugin.name} does not ask for {key!r}; it asks for {there_are}")
     return [options[key] for key in keys] or plugin.options
 

@@ -270,6 +270,15 @@ def test_sources_are_read_as_they_are_written(text: str, source: Source) -> None
     assert source_of(text) == source
 
 
+def test_setting_values_of_a_plugin_that_asks_for_none_is_refused(tmp_path: Path) -> None:
+    """It ended without a word, as after values that were stored."""
+    written(tmp_path / "plain", "commands/a.md", "A.")
+    told("add", str(tmp_path / "plain"), "--yes")
+
+    with pytest.raises(UsageError, match="plain asks for no values"):
+        told("set", "plain")
+
+
 def test_plugin_without_a_manifest_is_called_after_its_folder(tmp_path: Path) -> None:
     written(tmp_path / "plain", "commands/a.md", "A.")
 
