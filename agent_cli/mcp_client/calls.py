@@ -300,8 +300,8 @@ def _protocol_error(server: Server, error: MCPError) -> str:
         return f"MCP server '{name}' did not finish the call in time. {_UNKNOWN_EFFECT}"
     if error.code == INVALID_REQUEST and "back-channel" in message:
         return (
-            f"MCP server '{name}' has a question, which this protocol revision does not carry; "
-            'the user can set protocol = "legacy" for this server'
+            f"the user can set protocol = \"legacy\" for MCP server '{name}': it has a question,"
+            " which this protocol revision does not carry"
         )
     if error.code == _MISSING_CAPABILITY:
         return f"MCP server '{name}' needs a feature that this program does not offer: {message}"

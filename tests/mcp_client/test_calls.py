@@ -51,8 +51,8 @@ FAILURES: list[tuple[dict[str, Json], str]] = [
     ),
     (
         error(-32600, "the client has no back-channel"),
-        "MCP server 'raw' has a question, which this protocol revision does not carry; "
-        'the user can set protocol = "legacy" for this server',
+        "the user can set protocol = \"legacy\" for MCP server 'raw': it has a question,"
+        " which this protocol revision does not carry",
     ),
     (
         error(-32021, "sampling wanted", {"requiredCapabilities": {}}),
