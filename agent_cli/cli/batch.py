@@ -276,7 +276,7 @@ def _end(batch: Batch, tally: _Tally, folder: BatchFolder) -> int:
     elif tally.failed:
         advice = (
             f"{counted(tally.failed, 'task')} not done, {RESULTS} says why: the same command with"
-            " --retry-failed runs them again"
+            " --retry-failed tries again"
         )
     stop_signals.end_with(code)  # every result is written, so a signal changes nothing any more
     print(f"{tally}; results: {shown((folder.path / RESULTS).resolve())}")

@@ -102,7 +102,7 @@ def test_batch_with_results_alone_says_how_to_run_those_again_that_are_not_done(
     assert run.stdout.startswith("2 of 2 tasks, 1 not done, ")
     assert run.stderr == (
         "agent-cli: 1 task not done, RESULTS.jsonl says why: the same command with --retry-failed"
-        " runs them again\n"
+        " tries again\n"
     )
 
 
