@@ -21,6 +21,7 @@ from agent_cli.policies.shell.foreign_code import (
     ANY_FILE,
     commands_in,
     lines_obeyed,
+    of_windows,
     paths_run,
     plain_path,
     reads_code,
@@ -57,7 +58,7 @@ from agent_cli.policies.shell.syntax import (
     source,
     syntax_tree,
 )
-from agent_cli.policies.shell.words import decoded, has_glob, likely_word
+from agent_cli.policies.shell.words import decoded, has_glob, likely_word, unquoted
 from agent_cli.system.loading import late_pattern
 
 if TYPE_CHECKING:
@@ -135,6 +136,7 @@ def texts_run(script: str) -> Mapping[str, bool]:
     found = dict.fromkeys((*texts, *_with_values(script, is_all=is_unseen)), False)
     for text, is_code, is_whole in _files_run(script, seen):
         found |= dict.fromkeys(commands_in(text), False) if is_code else {text: is_whole}
+        found |= dict.fromkeys(of_windows(text), False)
     return found
 
 
@@ -319,14 +321,9 @@ def documents(script: str) -> Iterator[str]:
     """Yield the here-documents and here-strings of *script*."""
     for node in descendants(syntax_tree(script)):
         if node.type == "herestring_redirect":
-            yield "".join(map(without_quotes, map(source, node.named_children)))
+            yield "".join(map(unquoted, map(source, node.named_children)))
         elif node.type == "heredoc_body":
             yield document(node)
-
-
-def without_quotes(word: str) -> str:
-    """Return *word* without quotes around it."""
-    return word[1:-1] if len(word) > 1 and word[0] == word[-1] and word[0] in "'\"" else word
 
 
 def _files_run(script: str, seen: Sequence[Reading]) -> Iterator[tuple[str, bool, bool]]:

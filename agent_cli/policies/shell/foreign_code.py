@@ -171,9 +171,9 @@ def paths_run(seen: Sequence[Reading]) -> Mapping[str, bool]:
             named = [plain_path(_OF_DD.sub("", word)) for word in words[1:] if word]
             if known := next(filter(run.__contains__, named), ""):
                 run |= dict.fromkeys(named, run[known])
-        run |= dict.fromkeys(map(plain_path, _scripts_run(words)), False)
         if starts_code(words):
             run |= dict.fromkeys(map(plain_path, _code_files(words)), True)
+        run |= dict.fromkeys(map(plain_path, _scripts_run(words)), False)
     return run
 
 
@@ -258,10 +258,10 @@ def started_by(words: Reading) -> Iterator[str]:
         yield from (set_value(word) or word for word in others)
     if _OF_WINDOWS.fullmatch(base_name(words[0] or "")):
         line = " ".join("$_" if word is None else word for word in words)
-        yield from _of_windows(line, _CMDLET_OR_ALIAS)
+        yield from of_windows(line, _CMDLET_OR_ALIAS)
 
 
-def _of_windows(code: str, removes: re.Pattern[str]) -> Iterator[str]:
+def of_windows(code: str, removes: re.Pattern[str] = _CMDLET) -> Iterator[str]:
     """Yield *code*, of a shell of Windows that *removes* something, as a script for bash."""
     if removes.search(code):
         named = removes.sub("\nrm -rf ", _SWITCH.sub(" ", code)).replace("\\", "/")
@@ -275,7 +275,7 @@ def commands_in(code: str) -> Iterator[str]:
     yield from _started(code, literals)
     yield from _moves(code)
     yield from _deletions(code, literals)
-    yield from _of_windows(code, _CMDLET)
+    yield from of_windows(code)
     if _QUERIES.search(code) and ":memory:" not in code:
         lost = (each for each in literals_in(code) if not _OF_ONE_ROW.search(each))
         yield from (f"sqlite3 x {shlex.quote(each)}" for each in lost if has_data_loss(each))

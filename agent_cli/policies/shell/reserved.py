@@ -23,7 +23,7 @@ from agent_cli.policies.shell.data_losses import has_data_loss
 from agent_cli.policies.shell.deleted_folders import FINDS
 from agent_cli.policies.shell.destructive import destructions
 from agent_cli.policies.shell.effects import known_effect
-from agent_cli.policies.shell.fed_scripts import documents, without_quotes
+from agent_cli.policies.shell.fed_scripts import documents
 from agent_cli.policies.shell.foreign_code import (
     code_leaves,
     code_of,
@@ -44,7 +44,7 @@ from agent_cli.policies.shell.syntax import (
     source,
     syntax_tree,
 )
-from agent_cli.policies.shell.words import likely_word
+from agent_cli.policies.shell.words import likely_word, unquoted
 from agent_cli.sandbox.git_config import is_harmless_key
 from agent_cli.sandbox.guarded_files import PROTECTED_NAMES, what_it_starts, why_protected
 from agent_cli.sandbox.path_sets import is_inside
@@ -273,7 +273,7 @@ def _with_values(script: str, reach: Reach) -> Iterator[str]:
 
 def _pattern(written: str) -> str:
     """Return *written* if it only stands for names of files, else ""."""
-    return "" if is_unknown(written) else without_quotes(written)
+    return "" if is_unknown(written) else unquoted(written)
 
 
 def _substituted(script: str, values: Mapping[str, str]) -> str:
@@ -283,7 +283,7 @@ def _substituted(script: str, values: Mapping[str, str]) -> str:
 def _as_written(script: str) -> list[Reading]:
     """Return the commands of *script* with their words as written."""
     return [
-        tuple(without_quotes(source(child)) for child in node.children)
+        tuple(unquoted(source(child)) for child in node.children)
         for node in descendants(syntax_tree(script))
         if node.type == "command"
     ]

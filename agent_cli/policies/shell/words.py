@@ -316,6 +316,11 @@ def likely_words(source: str) -> Sequence[str | None]:
     return [likely_word(each) for each in expanded if each]
 
 
+def unquoted(word: str) -> str:
+    """Return *word* without quotes around it."""
+    return word[1:-1] if len(word) > 1 and word[0] == word[-1] and word[0] in "'\"" else word
+
+
 def decoded(word: str) -> Iterator[str]:
     """Yield the texts that *word* is if it is base64 or hexadecimal."""
     for decode in (b64decode, bytes.fromhex):
