@@ -307,6 +307,8 @@ def _texts(script: str, seen: Sequence[Reading]) -> Iterator[str]:
         known = ("$_" if word is None else word for word in words[1:])
         printed = [word.replace(r"\n", "\n").replace(r"\t", "\t") for word in known]
         yield from (" ".join(printed), *printed)
+        if None in words:  # each may be nothing, too
+            yield " ".join(word for word in printed if word != "$_")
     yield from documents(script)
     for node in descendants(syntax_tree(script)):
         if node.type == "variable_assignment":

@@ -1617,6 +1617,7 @@ def test_verb_amid_a_line_that_cannot_be_parsed_asks_not(script: str, *, expecte
         ("bash -c 'echo \"cd /etc; rm x\" | sh'", True),
         ("bash -c ': | crontab -'", True),
         ("bash -c 'cat > x.md <<E\nrm -rf ~\nE\nbash x.sh'", False),
+        *(("echo $D rm -rf /srv | sh", True), ('echo "$D" git reset --hard > x; sh x', True)),
         *(("echo rm -rf $D | sh", True), ('echo rm -rf "$D/a" > x; sh x', True)),
         *(("D=b; echo rm -rf $D | sh", False), ("echo hello $D | sh", False)),
         ("echo 'rm -rf ~' > a/x; cp a/*.sh .; for f in *.sh; do bash $f; done", True),
