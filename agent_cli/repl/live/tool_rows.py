@@ -320,6 +320,9 @@ class ToolRows:
         if event.is_error:
             first_line, *_ = clean(event.result.text).split("\n", 1)
             outcome, reason = describe_failure(first_line, call.elapsed_s)
+            if reason.endswith("…"):
+                self._details.keep(event.result.text)
+                reason = f"{reason} · Ctrl-O"
             is_shown_already = call.started_s is None and reason == self._refused
             words = outcome if is_shown_already else f"{outcome}: {reason}"
             self._refused = reason if call.started_s is None else ""

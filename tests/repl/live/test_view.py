@@ -186,6 +186,21 @@ def test_calls_side_by_side_that_only_look_share_a_row_with_their_results_kept()
     assert screen.results.output(None) == "read a.py · 2 lines\nread b.py · 2 lines"
 
 
+def test_error_cut_in_its_row_is_kept_in_full_for_output() -> None:
+    """One line of a server's error may be long, and only its beginning is in the row."""
+    screen = Screen()
+    long = "no such table " * 20 + "users"
+    screen(start("1", "a"), end("1", ToolResult.error(long)))
+
+    assert " ".join(row.strip() for row in screen.rows).endswith("… · Ctrl-O")
+    assert screen.results.output(None) == long
+
+    screen(start("2", "b"), end("2", ToolResult.error("no")))
+
+    assert screen.rows[-1] == "✗ read b · failed: no"
+    assert screen.results.output(2) is None
+
+
 def test_call_that_is_tried_first_has_a_live_row_and_the_duration_of_the_attempt() -> None:
     """Several are tried side by side."""
     screen = Screen()
