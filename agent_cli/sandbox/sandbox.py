@@ -256,7 +256,7 @@ class Sandbox:
             return Report("none", reason=_OF_ALL)  # each would be tried for half a minute
         memory = Memory(self._state_dir / _MEMORY)
         reasons: list[str] = []
-        untried: Backend | None = None
+        untried: tuple[Backend, Sequence[str]] | None = None
         is_short = False
         find = self._find or backends
         for backend in find(self._policy.roots, self._state_dir):
@@ -270,7 +270,7 @@ class Sandbox:
                 reason = "" if known else self._fault(backend)
             except CannotTryError as error:
                 reason = f"not tried: {error}"
-                untried = untried or backend
+                untried = untried or (backend, [*reasons, f"used untested: {error}"])
             if not reason:
                 if not known:
                     memory.keep(key)
@@ -279,7 +279,7 @@ class Sandbox:
                 return self._use(backend, reasons)
             reasons.append(f"{backend.program or backend.state}: {reason}")
         if untried:
-            return self._use(untried, reasons)
+            return self._use(*untried)
         if is_short:
             raise OSError("; ".join(reasons))
         return Report("none", reason="; ".join(reasons) or "no bubblewrap, and no Landlock")

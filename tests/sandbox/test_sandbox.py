@@ -501,7 +501,8 @@ def test_shortage_of_processes_does_not_switch_the_sandbox_off(tmp_path: Path) -
     tried.close()
 
     assert report.state == "bwrap"
-    assert "not tried: [Errno 11] Resource temporarily unavailable" in report.sentence
+    why = "used untested: [Errno 11] Resource temporarily unavailable"
+    assert report.sentence == f"bubblewrap, no network ({why})"
     assert again.state == "bwrap", "it is not remembered as one that holds"
 
 
