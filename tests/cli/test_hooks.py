@@ -78,6 +78,17 @@ def test_doctor_names_a_hook_program_that_cannot_run() -> None:
     assert "PreToolUse ./gone.sh: there is no" in run.stdout
 
 
+def test_doctor_names_an_unknown_hook_event() -> None:
+    """It counted no hook "from" nowhere, and left out why."""
+    claude_settings(PreTool=guard("true"))
+
+    with serve_in_thread() as api:
+        run = agent_cli("doctor", api=api)
+
+    assert "hooks for PreTool do not run: there is no such event; did you mean" in run.stdout
+    assert "0 active" not in run.stdout
+
+
 def test_unknown_hook_event_or_command_is_refused() -> None:
     unknown, wrong = agent_cli("hooks", "test", "Nothing"), agent_cli("hooks", "fly")
 

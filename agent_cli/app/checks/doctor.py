@@ -20,7 +20,7 @@ from agent_cli.app.checks.outside import (
     checks_of_running,
     server_problems,
 )
-from agent_cli.app.hooks import hook_problems, overview
+from agent_cli.app.hooks import defined_hooks, hook_problems, overview
 from agent_cli.app.imports.setups import READERS, is_current
 from agent_cli.app.models import Providers, chat_connection, is_listed
 from agent_cli.app.plugins import command_files, plugins
@@ -230,8 +230,11 @@ def _plugins(startup: StartupContext) -> Iterator[Check]:
 def _hooks(startup: StartupContext) -> Iterator[Check]:
     if not startup.loaded.hooks:
         return
+    for problem in defined_hooks(startup)[1]:
+        yield Check("hooks", False, problem)
     found = list(hook_problems(startup))
-    yield Check("hooks", None, overview([hook for hook, _ in found]).removeprefix("hooks: "))
+    if found:
+        yield Check("hooks", None, overview([hook for hook, _ in found]).removeprefix("hooks: "))
     for hook, problem in found:
         if problem:
             yield Check("hook", False, f"{hook.event} {hook.shown}: {problem}")
