@@ -42,7 +42,8 @@ class ServerState:
     """One server at one moment.
 
     Attributes:
-        reason: For `lost` and `failed`, a sentence for the user; it quotes standard error.
+        reason: For `lost` and `failed`, a sentence for the user; it quotes standard error. For
+            `ready`, why the last request was not sent, or "".
         tools: Number of tools it offers.
         notes: One sentence for each item left out (e.g. a tool with an invalid schema).
         restarts: Restarts since it last ran stably.

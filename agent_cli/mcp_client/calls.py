@@ -81,8 +81,17 @@ class Server(Protocol):
     def doubt(self, client: Client, *, is_cancelled: bool) -> None:
         """Note that a request got no answer: the server is pinged before the next one."""
 
-    def note_sign_in(self, client: Client, *, is_lost: bool) -> None:
-        """Note whether a request over *client* was refused because the user has to sign in."""
+    def note_end(
+        self, client: Client, *, needs_sign_in: bool | None = None, fault: str = ""
+    ) -> None:
+        """Note how a request over *client* ended.
+
+        Args:
+            client: The client of the request.
+            needs_sign_in: Whether it was refused because the user has to sign in; None if it was
+                not answered.
+            fault: Why it was not sent, "" if it was.
+        """
 
 
 async def call_tool(
@@ -178,11 +187,12 @@ async def _used(server: Server, client: Client, do: Callable[[Client], Awaitable
     try:
         with server.uses.one():
             reply = await do(client)
-        server.note_sign_in(client, is_lost=False)
+        server.note_end(client, needs_sign_in=False)
         return reply
     except MCPError as error:
-        if error.code == SIGN_IN_FAILED or _status(error) == HTTPStatus.UNAUTHORIZED:
-            server.note_sign_in(client, is_lost=True)
+        is_lost = error.code == SIGN_IN_FAILED or _status(error) == HTTPStatus.UNAUTHORIZED
+        fault = error_line(error) if error.code == HTTP_FAILED else ""
+        server.note_end(client, needs_sign_in=is_lost or None, fault=fault)
         raise
     except (TimeoutError, asyncio.CancelledError) as error:
         server.doubt(client, is_cancelled=isinstance(error, asyncio.CancelledError))

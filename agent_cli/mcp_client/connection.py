@@ -171,11 +171,19 @@ class ServerConnection:
             # The limit of a cancelled request is not over, so the server may be at work on it.
             self._doubt.begin(client, busy_s=self.config.call_timeout_s if is_cancelled else 0)
 
-    def note_sign_in(self, client: Client, *, is_lost: bool) -> None:
-        """Show that the user has to sign in, or no more: another session may have done that."""
-        if client is self._client and is_lost != self._needs_sign_in:
-            self._needs_sign_in = is_lost
-            self._show(ServerPhase.READY)
+    def note_end(
+        self, client: Client, *, needs_sign_in: bool | None = None, fault: str = ""
+    ) -> None:
+        """Show how a request ended, until another ends: a later one may get through.
+
+        The user has to sign in until a reply, since another session may have done that.
+        """
+        needs = self._needs_sign_in if needs_sign_in is None else needs_sign_in
+        reason = f"the last request failed: {fault}; the next one tries again" if fault else ""
+        shown = (self._needs_sign_in, self._state.reason)
+        if client is self._client and (needs, reason) != shown:
+            self._needs_sign_in = needs
+            self._show(ServerPhase.READY, reason)
 
     def _restart_hung(self) -> None:
         """End a process that hangs, for `run()` to start it again.

@@ -769,15 +769,20 @@ async def test_http_server_is_used_again_after_an_outage(
         http_server.kill()
 
         away = await call(servers, "mcp__web__add", {"a": 2, "b": 3})
+        [during] = servers.states()
         http_server.start()
         back = await call(servers, "mcp__web__add", {"a": 2, "b": 3})
+        [after] = servers.states()
 
+        why = f"cannot reach {http_server.url} (connection refused)"
         assert away.is_error
-        assert away.text == (
-            f"MCP server 'web' did not get the call: cannot reach {http_server.url}"
-            " (connection refused)."
+        assert away.text == f"MCP server 'web' did not get the call: {why}."
+        assert (during.phase, during.reason) == (
+            ServerPhase.READY,
+            f"the last request failed: {why}; the next one tries again",
         )
         assert (back.text, back.is_error) == ("5", False)
+        assert (after.phase, after.reason) == (ServerPhase.READY, "")
 
 
 async def test_a_url_without_a_server_is_reported_in_one_sentence(

@@ -33,7 +33,9 @@ class NoServer:
     def doubt(self, client: "Client", *, is_cancelled: bool) -> None:
         raise NotImplementedError
 
-    def note_sign_in(self, client: "Client", *, is_lost: bool) -> None:
+    def note_end(
+        self, client: "Client", *, needs_sign_in: bool | None = None, fault: str = ""
+    ) -> None:
         raise NotImplementedError
 
 

@@ -148,7 +148,7 @@ def _doctor(context: Context, name: str) -> None:
 def _diagnosis(state: ServerState) -> "Tree":
     from agent_cli.terminal.views.table import Tree  # rich
 
-    fine = state.phase == _READY and not state.changed
+    fine = state.phase == _READY and not (state.changed or state.reason)
     found = [*_remarks(state)]
     if fine and state.last_end:
         found.append(f"it ended and was started again: {reveal(state.last_end)}")

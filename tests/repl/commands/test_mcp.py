@@ -1,5 +1,7 @@
 """/mcp, in a plain session of this process."""
 
+from dataclasses import replace
+
 import pytest
 
 from agent_cli.contracts.agents import AgentServer
@@ -103,6 +105,15 @@ def test_mcp_doctor_says_how_to_fix_each_server() -> None:
         tried.format("NAME"),
     ]
     assert said("/mcp doctor docs", app=app) == ["docs: in order", tried.format("docs")]
+
+
+def test_server_that_did_not_get_the_last_request_is_not_in_order() -> None:
+    """A server at a URL stays ready during an outage, and `/mcp` said no more."""
+    why = "the last request failed: cannot reach http://a; the next one tries again"
+    app = app_with(replace(READY, reason=why))
+
+    assert said("/mcp", app=app) == [f"docs  ready  3  -  -  1,204  {why}"]
+    assert said("/mcp doctor docs", app=app)[:2] == ["docs: ready", f"  {why}"]
 
 
 def test_mcp_reconnect_and_logout_report_their_outcome() -> None:
