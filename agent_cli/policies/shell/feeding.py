@@ -259,11 +259,9 @@ def searches_shown(script: str) -> Collection[tuple[str, Reading]]:
     """Return the searches, name and arguments, whose output *script* only shows."""
     shown, taken = set[tuple[str, Reading]](), set[tuple[str, Reading]]()
     for node in descendants(syntax_tree(script)):
-        name, *words = (
-            [text_of(each) for each in words_of(node)] if node.type == "command" else [""]
-        )
-        if base_name(name or "") in _SEARCHES:
-            (taken if _is_handed_on(node) else shown).add((base_name(name or ""), tuple(words)))
+        words = [*map(text_of, words_of(node))] if node.type == "command" else []
+        if words and (name := base_name(words[0] or "")) in _SEARCHES:
+            (taken if _is_handed_on(node) else shown).add((name, tuple(words[1:])))
     return shown - taken
 
 
