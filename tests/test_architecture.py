@@ -19,14 +19,22 @@ import pytest
 from anthropic.types import Model
 
 from agent_cli.contracts.options import FAST
+from agent_cli.system.git import git_output
 from tests.tables import each_row
 
 ROOT = Path(__file__).parents[1]
 Node = TypeVar("Node", bound=ast.AST)
 
-# A folder ends in a slash; a module may have grown into a folder of its name.
 # The broken project of the demo.
 DEMO_PROJECT = ROOT / "agent_cli" / "cli" / "demo" / "project"
+TOP_LEVEL = {
+    *("agent_cli", "tools", "tests", "docs", "examples", "benchmarks", "integrations"),
+    *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "AGENTS.md", "LICENSE"),
+    *("pyproject.toml", "constraints.txt", "appsettings.example.toml", ".env.example"),
+    *("Makefile", "mkdocs.yml", ".ci", ".github", ".gitignore"),
+    *(".editorconfig", ".importlinter", ".pre-commit-config.yaml"),
+}
+# A folder ends in a slash; a module may have grown into a folder of its name.
 OWNERS = {
     "anthropic": ("providers/",),
     "boto3": ("providers/anthropic/clouds/",),
@@ -521,6 +529,15 @@ def test_no_file_names_the_machine_it_was_written_on() -> None:
     ]
 
     assert found == []
+
+
+def test_top_level_holds_only_what_belongs_there() -> None:
+    """A script run by hand in the checkout may leave a file there, which `git add` takes along."""
+    listed = git_output(ROOT, "ls-files", limit_s=20)
+    if listed is None:
+        pytest.skip("this copy of the source is no git repository")
+
+    assert {path.partition("/")[0] for path in listed.splitlines()} - TOP_LEVEL == set()
 
 
 def test_only_front_ends_write_to_stdout() -> None:
