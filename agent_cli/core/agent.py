@@ -1,23 +1,19 @@
 """The stateful API: one conversation, two queues, listeners, one run at a time, and its state."""
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError, NothingToContinue
-from agent_cli.contracts.events import (
-    AgentEnd,
-    AgentStart,
-    Event,
-    EventSink,
-    MessageEnd,
-    MessageStart,
-    MessageUpdate,
-    ToolExecutionEnd,
-    ToolExecutionStart,
+from agent_cli.contracts.events import AgentStart, Event, EventSink, MessageStart
+from agent_cli.contracts.messages import (
+    AssistantMessage,
+    CustomMessage,
+    Incoming,
+    Message,
+    UserMessage,
 )
-from agent_cli.contracts.messages import AssistantMessage, CustomMessage, Incoming, Message
 from agent_cli.contracts.options import ThinkingLevel, all_of, require
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import Block, CallDecision, Json
@@ -25,13 +21,13 @@ from agent_cli.contracts.tooling import Tool
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.event_stream import joined, reopen
 from agent_cli.core.imported_history import append, close, conversation_of
-from agent_cli.core.incoming import checked_incoming, with_images
-from agent_cli.core.listeners import Listeners
+from agent_cli.core.incoming import checked_incoming, checked_user_message, with_images
+from agent_cli.core.listeners import HeldEvents, Listeners
 from agent_cli.core.loop import Run
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.core.message_queue import AgentQueues, QueueMode, combined
+from agent_cli.core.message_queue import MessageQueue, QueueMode, arrival, combined
 from agent_cli.core.model_call import stream_fn_of
-from agent_cli.core.run import ChatStateMachine, NotCopied, RunResult, RunSlot
+from agent_cli.core.run import Activity, ChatStateMachine, NotCopied, RunResult, RunSlot
 from agent_cli.core.turn import Turn
 from agent_cli.system.logger import for_session
 from agent_cli.system.records import dataclass, field
@@ -52,40 +48,7 @@ class AgentState:
     error: str | None = None
 
 
-@dataclass(slots=True)
-class Activity:
-    """The current activity of a run, derived from its events alone.
-
-    `partial` builds the reply that is being streamed; None between replies.
-    """
-
-    is_streaming: bool = False
-    partial: Callable[[], AssistantMessage] | None = None
-    pending: set[str] = field(default_factory=set[str])
-    error: str | None = None
-
-    def track(self, event: Event) -> None:
-        """Update from *event*."""
-        match event:
-            case AgentStart():
-                self.is_streaming, self.error = True, None
-            case MessageStart(message=AssistantMessage() as message):
-                self.partial = lambda: message
-            case MessageUpdate():
-                self.partial = event.snapshot
-            case MessageEnd():
-                self.partial = None
-            case ToolExecutionStart():
-                self.pending.add(event.tool_call_id)
-            case ToolExecutionEnd():
-                self.pending.discard(event.tool_call_id)
-            case AgentEnd():
-                self.is_streaming, self.error = False, event.error
-            case _:
-                pass
-
-
-class Agent(AgentQueues, NotCopied):
+class Agent(NotCopied):
     """A conversation with a model that can be prompted, steered, stopped and continued.
 
     One run at a time; settings that change meanwhile count from the next model call on. Events go
@@ -118,7 +81,8 @@ class Agent(AgentQueues, NotCopied):
         require(config, LoopConfig, type(None), what="config")
         require(initial_state, AgentState, type(None), what="initial_state")
         require(conversation, Conversation, type(None), what="conversation")
-        super().__init__(steering_mode=steering_mode, follow_up_mode=follow_up_mode)
+        self._steering = MessageQueue(steering_mode)
+        self._follow_ups = MessageQueue(follow_up_mode)
         state = initial_state or AgentState()
         if conversation and state.messages:
             raise AgentCliError("messages are set in AgentState and in conversation: set one")
@@ -260,31 +224,69 @@ class Agent(AgentQueues, NotCopied):
         self.conversation.once = model is not None
 
     @contextmanager
-    def _announced_later(self) -> Generator[list[Event]]:
+    def _announced_later(self) -> Generator[HeldEvents]:
         """Hold the events of a change back until the run is announced: its start comes first."""
-        held = list[Event]()
-        self.conversation.publish = held.append
+        held = self.conversation.publish = HeldEvents(self.publish)
         try:
             yield held
         except BaseException:
-            for event in held:  # it is recorded, though no run begins
-                self.publish(event)
+            held.release()  # it is recorded, though no run begins
             raise
         finally:
             self.conversation.publish = self.publish
 
     async def _run(
-        self, prompts: Sequence[Incoming], cancel: CancelToken, begun: Iterable[Event] = ()
+        self, prompts: Sequence[Incoming], cancel: CancelToken, begun: HeldEvents | None = None
     ) -> RunResult:
         def publish(event: Event) -> None:
             if self._slot.is_held_by(cancel):  # tasks that an ended run left are not heard
                 self.publish(event)
-                for held in begun if isinstance(event, AgentStart) else ():
-                    self.publish(held)
+                if begun and isinstance(event, AgentStart):
+                    begun.release()
 
         run = Run(self.conversation, self._current_config, publish, cancel)
         with for_session(self._current_config().session_id):
             return await self._slot.run(run.run(prompts))
+
+    def steer(self, message: str | UserMessage) -> None:
+        """Queue *message* for the current run: after the current tools, before the next request.
+
+        Raises:
+            ConversationError: It is empty, or no message of the user's.
+        """
+        self._steering.put(checked_user_message(message))
+
+    queue_message = steer
+
+    def follow_up(self, message: str | UserMessage) -> None:
+        """Queue *message* for the moment the run would end; raises as `steer` does."""
+        self._follow_ups.put(checked_user_message(message))
+
+    def has_queued_messages(self) -> bool:
+        """Return whether a message waits to be delivered."""
+        return bool(self._steering or self._follow_ups)
+
+    def clear_steering_queue(self) -> list[UserMessage]:
+        """Discard the queued steering messages, and return them."""
+        return self._steering.clear()
+
+    def clear_follow_up_queue(self) -> list[UserMessage]:
+        """Discard the queued follow-ups, and return them."""
+        return self._follow_ups.clear()
+
+    def clear_all_queues(self) -> list[UserMessage]:
+        """Discard all queued messages, and return them."""
+        return [*self.clear_steering_queue(), *self.clear_follow_up_queue()]
+
+    def set_steering_mode(self, mode: QueueMode) -> None:
+        """Set how queued steering messages are delivered."""
+        self._steering.set_mode(mode)
+
+    set_queue_mode = set_steering_mode
+
+    def set_follow_up_mode(self, mode: QueueMode) -> None:
+        """Set how queued follow-ups are delivered."""
+        self._follow_ups.set_mode(mode)
 
     def abort(self) -> None:
         """Stop the run, if any: close the stream, cancel the tools, answer open calls."""
@@ -362,6 +364,10 @@ class Agent(AgentQueues, NotCopied):
         """Raise `AgentBusy` in a run, for callers that do something else before they prompt."""
         self._slot.require_free()
 
+    def _take_back(self) -> None:
+        self._steering.take_back()
+        self._follow_ups.take_back()
+
     def _current_config(self) -> LoopConfig:
         config = self.options
         return replace(
@@ -370,7 +376,7 @@ class Agent(AgentQueues, NotCopied):
             convert_to_llm=config.convert_to_llm or _without_custom,
             get_steering_messages=combined(self._steering, config.get_steering_messages),
             get_follow_up_messages=combined(self._follow_ups, config.get_follow_up_messages),
-            wait_for_steering=self._steering_arrives(config),
+            wait_for_steering=arrival(self._steering, config.wait_for_steering),
         )
 
     def next_turn(self) -> Turn:
@@ -383,7 +389,8 @@ class Agent(AgentQueues, NotCopied):
         """Pass *event* to the listeners; for events of the application, which no run sends."""
         self._activity.track(event)
         if isinstance(event, MessageStart):
-            self._delivered(event.message)
+            for queue in (self._steering, self._follow_ups):
+                queue.delivered(event.message)
         if ending := self._listeners.tell(event):
             self._slot.interrupt(ending)
 

@@ -14,7 +14,6 @@ from agent_cli.contracts.options import require_one_of
 from agent_cli.contracts.timeline import CustomOutput, UserOutput
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.incoming import checked_user_message
-from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.projection import entries, noted
 from agent_cli.core.returned_values import TakeMessages, queued
 from agent_cli.system.batches import first_of
@@ -23,16 +22,21 @@ QueueMode: TypeAlias = Literal["one_at_a_time", "all"]
 
 
 class MessageQueue:
-    """A FIFO queue; `mode` says how many messages leave at once. `put` is thread-safe."""
+    """A FIFO queue; its mode says how many messages leave at once. `put` is thread-safe."""
 
     def __init__(self, mode: QueueMode) -> None:
-        self.mode: QueueMode = mode
+        self.set_mode(mode)
         self._messages: deque[UserMessage] = deque()
         self._taken: list[UserMessage] = []
         self._waiters: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
 
     def __bool__(self) -> bool:
         return bool(self._messages)
+
+    def set_mode(self, mode: QueueMode) -> None:
+        """Deliver the first message at a time, or all at once."""
+        require_one_of(mode, get_args(QueueMode), what="the mode of a queue")
+        self._mode = mode
 
     def put(self, message: UserMessage) -> None:
         """Queue *message*."""
@@ -43,7 +47,7 @@ class MessageQueue:
 
     def take(self) -> list[UserMessage]:
         """Take the messages to deliver now: the first one, or all of them."""
-        count = len(self._messages) if self.mode == "all" else min(1, len(self._messages))
+        count = len(self._messages) if self._mode == "all" else min(1, len(self._messages))
         taken = [self._messages.popleft() for _ in range(count)]
         self._taken += taken
         return taken
@@ -90,72 +94,6 @@ class MessageQueue:
             self._waiters.remove(waiter)
 
 
-class AgentQueues:
-    """Two queues, each combined with the message source that the caller's options may set."""
-
-    def __init__(self, *, steering_mode: QueueMode, follow_up_mode: QueueMode) -> None:
-        self._steering = MessageQueue(_checked(steering_mode))
-        self._follow_ups = MessageQueue(_checked(follow_up_mode))
-
-    def steer(self, message: str | UserMessage) -> None:
-        """Queue *message* for the current run: after the current tools, before the next request.
-
-        Raises:
-            ConversationError: It is empty, or no message of the user's.
-        """
-        self._steering.put(checked_user_message(message))
-
-    def follow_up(self, message: str | UserMessage) -> None:
-        """Queue *message* for the moment the run would end; raises as `steer` does."""
-        self._follow_ups.put(checked_user_message(message))
-
-    queue_message = steer
-
-    def clear_steering_queue(self) -> list[UserMessage]:
-        """Discard the queued steering messages, and return them."""
-        return self._steering.clear()
-
-    def clear_follow_up_queue(self) -> list[UserMessage]:
-        """Discard the queued follow-ups, and return them."""
-        return self._follow_ups.clear()
-
-    def clear_all_queues(self) -> list[UserMessage]:
-        """Discard all queued messages, and return them."""
-        return [*self.clear_steering_queue(), *self.clear_follow_up_queue()]
-
-    def has_queued_messages(self) -> bool:
-        """Return whether a message waits to be delivered."""
-        return bool(self._steering or self._follow_ups)
-
-    def set_steering_mode(self, mode: QueueMode) -> None:
-        """Set how queued steering messages are delivered."""
-        self._steering.mode = _checked(mode)
-
-    def set_follow_up_mode(self, mode: QueueMode) -> None:
-        """Set how queued follow-ups are delivered."""
-        self._follow_ups.mode = _checked(mode)
-
-    set_queue_mode = set_steering_mode
-
-    def _delivered(self, message: Message) -> None:
-        self._steering.delivered(message)
-        self._follow_ups.delivered(message)
-
-    def _take_back(self) -> None:
-        """Put messages that an ended run took but did not deliver back at the front."""
-        self._steering.take_back()
-        self._follow_ups.take_back()
-
-    def _steering_arrives(self, config: LoopConfig) -> Callable[[], Awaitable[None]]:
-        own = config.wait_for_steering
-        return (lambda: first_of(self._steering.wait(), own())) if own else self._steering.wait
-
-
-def _checked(mode: QueueMode) -> QueueMode:
-    require_one_of(mode, get_args(QueueMode), what="the mode of a queue")
-    return mode
-
-
 def combined(queue: MessageQueue, own: TakeMessages | None) -> TakeMessages:
     """Return a hook that takes messages from *queue* and from the caller's *own* source."""
 
@@ -167,6 +105,13 @@ def combined(queue: MessageQueue, own: TakeMessages | None) -> TakeMessages:
         return [*taken, *of_caller]
 
     return take
+
+
+def arrival(
+    queue: MessageQueue, own: Callable[[], Awaitable[None]] | None
+) -> Callable[[], Awaitable[None]]:
+    """Return a hook that waits for a message in *queue* or from the caller's *own* source."""
+    return (lambda: first_of(queue.wait(), own())) if own else queue.wait
 
 
 _UNSENT: Final = "unsent"

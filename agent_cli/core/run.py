@@ -1,4 +1,4 @@
-"""A run of an agent: its phase (document S4), its result, and the slot it holds meanwhile."""
+"""A run of an agent: its phase (document S4), its activity, its result, and the slot it holds."""
 
 import asyncio
 import threading
@@ -16,7 +16,18 @@ from agent_cli.contracts.errors import (
     Trouble,
     trouble_of,
 )
-from agent_cli.contracts.events import AgentStart, Event, EventSink, MessageEnd, TurnStart
+from agent_cli.contracts.events import (
+    AgentEnd,
+    AgentStart,
+    Event,
+    EventSink,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+    TurnStart,
+)
 from agent_cli.contracts.messages import AssistantMessage, Message, ToolResultMessage, whole_answer
 from agent_cli.contracts.options import Function, require
 from agent_cli.contracts.timeline import Prompt
@@ -111,6 +122,39 @@ class ChatStateMachine:
     def can_show_thinking(self) -> bool:
         """Thinking may be shown."""
         return self.phase in THINKING_SHOWN
+
+
+@dataclass(slots=True)
+class Activity:
+    """The current activity of a run, derived from its events alone.
+
+    `partial` builds the reply that is being streamed; None between replies.
+    """
+
+    is_streaming: bool = False
+    partial: Callable[[], AssistantMessage] | None = None
+    pending: set[str] = field(default_factory=set[str])
+    error: str | None = None
+
+    def track(self, event: Event) -> None:
+        """Update from *event*."""
+        match event:
+            case AgentStart():
+                self.is_streaming, self.error = True, None
+            case MessageStart(message=AssistantMessage() as message):
+                self.partial = lambda: message
+            case MessageUpdate():
+                self.partial = event.snapshot
+            case MessageEnd():
+                self.partial = None
+            case ToolExecutionStart():
+                self.pending.add(event.tool_call_id)
+            case ToolExecutionEnd():
+                self.pending.discard(event.tool_call_id)
+            case AgentEnd():
+                self.is_streaming, self.error = False, event.error
+            case _:
+                pass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from agent_cli.contracts.messages import AssistantMessage, UserMessage
 from agent_cli.contracts.provider import TextDelta
 from agent_cli.contracts.timeline import text_block
 from agent_cli.contracts.tooling import ToolResult
-from agent_cli.core.agent import Activity
+from agent_cli.core.run import Activity
 
 HALF = AssistantMessage((text_block("half"),), "")
 WHOLE = AssistantMessage((text_block("whole"),))

@@ -74,7 +74,7 @@ def test_several_undelivered_messages_come_back_in_their_order_before_the_others
     queue.take_back()
     queue.take_back()
 
-    queue.mode = "all"
+    queue.set_mode("all")
     assert queue.take() == [ONE, TWO, THREE]
 
 
