@@ -8,8 +8,8 @@ The first half runs in a command's keeper and imports little; see `system/launch
     git_index      git's index, and the files that git holds as they are
     stopped_calls  the watched system calls: the kernel's filter for them, and the calls it stops
     locations      the file that a call names, as a path of ours in the workspace
-    recorder       the record of a call, written before the call goes on
-    lost_files     keep the files that are about to be lost, and know their names outside
+    recorder       what a call changes, recorded before the call goes on
+    undo_log       the records of a command, and the files that it is about to lose
     kept_files     keep a file: a hard link, a clone or a copy; copy it back; give it up
     named_copies   keep the files that a command names, where its calls cannot be stopped
     records        one JSON line for each record, in order, and later names of recorded files

@@ -77,8 +77,8 @@ class NamedCopies(ChangeLog):
                 why = os.strerror(error.errno or 0)
             if why:
                 self._unkept[path] = (why, _stamp(path))
-                self._mark_incomplete()
-                self._write("lost", path, why, None)
+                self.mark_incomplete()
+                self.write("lost", path, why)
 
     def end(self) -> None:
         """Leave in the log what changed, with how it is now."""

@@ -1,4 +1,4 @@
-"""Record the change that each stopped call is about to make, and keep the files it would lose.
+"""Record the change that each stopped call is about to make.
 
 The order of records is that of the calls. A file that the command itself made is recorded once,
 whatever happens to it later. Imports little: see `system/launcher`.
@@ -12,9 +12,9 @@ from agent_cli.undo import kept_files
 from agent_cli.undo.kept_files import Inode, KeptSpace, inode_of
 from agent_cli.undo.locations import Location, Locations
 from agent_cli.undo.losses import LossLimit, Refused
-from agent_cli.undo.lost_files import LostFiles, copy_kept
 from agent_cli.undo.records import Moves, State
 from agent_cli.undo.stopped_calls import Call, StoppedCall, bytes_of
+from agent_cli.undo.undo_log import UndoLog, copy_kept
 
 _NO_FOLLOW, _FOLLOW, _NO_REPLACE, _EXCHANGE = 0x100, 0x400, 1, 2
 _CREATES = os.O_CREAT | os.O_WRONLY | os.O_TRUNC
@@ -22,15 +22,21 @@ _CHANGES = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
 _NAMELESS = getattr(os, "O_TMPFILE", 0) & ~os.O_DIRECTORY
 
 
-class ChangeRecorder(LostFiles):
-    """The log of one command."""
+class ChangeRecorder:
+    """Knows what the calls of one command mean for its log.
+
+    Each change is recorded once: the files that the command made, the contents that were kept, the
+    files that were described and the folders with their times are known.
+    """
 
     def __init__(
-        self, folder: str, log: int, locations: Locations, space: KeptSpace, losses: LossLimit
+        self, log: UndoLog, locations: Locations, space: KeptSpace, losses: LossLimit
     ) -> None:
-        """Record to the open file *log*; kept files go to *folder*."""
-        super().__init__(folder, log, space, losses)
+        """Record to *log*."""
+        self.log = log
         self._locations = locations
+        self._space = space
+        self._losses = losses
         losses.generated.is_own = self._is_own
         self._own: set[tuple[Inode, str]] = set()
         self._copied: set[Inode] = set()
@@ -46,7 +52,7 @@ class ChangeRecorder(LostFiles):
             Refused: The call is to fail.
         """
         # Without a record, what is lost is still asked about.
-        if self._why_given_up and not (self._losses.is_refused or self._losses.can_ask):
+        if self.log.why_given_up and not (self._losses.is_refused or self._losses.can_ask):
             return
         self._losses.caller = call.pid
         match kind.kind:
@@ -67,7 +73,7 @@ class ChangeRecorder(LostFiles):
                 )
                 if kind.kind != "meta" and found and not found.name:
                     return
-                if found is None and self._outside and kind.kind in ("write", "meta"):
+                if found is None and self.log.outside and kind.kind in ("write", "meta"):
                     self._changed_outside(call, kind, follows=follows)
                 match kind.kind:
                     case "made":
@@ -84,7 +90,7 @@ class ChangeRecorder(LostFiles):
 
     def called_now(self, path: str) -> str:
         """Return the present name of a recorded *path*, after its folders were renamed."""
-        return self._moves.called_now(path, self.touched[path])
+        return self._moves.called_now(path, self.log.touched[path])
 
     def _named(
         self, call: StoppedCall, folder: int | None, path: int | None, *, follows: bool
@@ -115,7 +121,7 @@ class ChangeRecorder(LostFiles):
         found = self._named(call, kind.folder, kind.path, follows=follows)
         self._space.look()  # what is written next may need what we keep
         if found is None:
-            if self._outside and flags & _CHANGES and not is_new:
+            if self.log.outside and flags & _CHANGES and not is_new:
                 self._changed_outside(call, kind, follows=follows)
             return
         if found.found is None:
@@ -152,7 +158,7 @@ class ChangeRecorder(LostFiles):
         assert old.found
         self._around(old)
         self._around(new)
-        self._add("moved", old.path, new.path, State.of(old.found))
+        self.log.add("moved", old.path, new.path, State.of(old.found))
         is_own = old.key in self._own
         if is_own:
             self._losses.own_files.add(inode_of(old.found))
@@ -161,20 +167,20 @@ class ChangeRecorder(LostFiles):
         self._own.discard(old.key)
         (self._own.add if is_own else self._own.discard)(new.key)
         if stat.S_ISDIR(old.found.st_mode):
-            self._moves.add(self._count, old.path, new.path)
+            self._moves.add(self.log.count, old.path, new.path)
             self._locations.forget()
         else:
-            self._outside.renamed(old.found, old.path, new.path, at=self._count)
+            self.log.outside.renamed(old.found, old.path, new.path, at=self.log.count)
 
     def _exchange(self, old: Location | None, new: Location | None) -> None:
         if old and new and old.found and new.found:
             self._around(old)
             self._around(new)
-            self._add("swap", old.path, new.path, State.of(old.found))
+            self.log.add("swap", old.path, new.path, State.of(old.found))
             self._own -= {old.key, new.key}  # the call may fail
             for one, other in ((old, new), (new, old)):
                 self._losses.generated.moved(one.path, other.path)
-                self._moves.add(self._count, one.path, other.path)
+                self._moves.add(self.log.count, one.path, other.path)
         else:
             for each in filter(None, (old, new)):
                 if each.found:
@@ -188,7 +194,7 @@ class ChangeRecorder(LostFiles):
             return
         self._around(location)
         self._own.add(location.key)
-        self._add("made", location.path)
+        self.log.add("made", location.path)
 
     def _linked(self, location: Location | None, call: StoppedCall, kind: Call) -> None:
         """Record one more name of a file; what was in the workspace before is not its own."""
@@ -198,21 +204,21 @@ class ChangeRecorder(LostFiles):
         source = self._locations.named(call, *kind.target, follows=follows)
         if location is None:
             if source and source.found and source.key not in self._own:
-                self._outside.add(source.found, source.path, at=self._count)
+                self.log.outside.add(source.found, source.path, at=self.log.count)
             return
         if source is None or source.found is None or source.key in self._own:
             self._made(location)
             return
         self._around(location)
         self._own.discard(location.key)
-        self._add("made", location.path)
+        self.log.add("made", location.path)
 
     def _comes(self, location: Location, arriving: os.stat_result | None = None) -> None:
         """Record that a file comes from outside; *arriving* tells it from one that was there."""
         self._around(location)
         self._own.add(location.key)
         state = State.of(arriving) if arriving and location.found else None
-        self._add("came", location.path, "", state)
+        self.log.add("came", location.path, "", state)
         self._locations.forget()
 
     def _gone(self, location: Location | None, *, is_replaced: bool = False) -> None:
@@ -225,22 +231,22 @@ class ChangeRecorder(LostFiles):
             self._losses.own_files.discard(inode)
             return
         self._around(location)
-        self._keep_name(location.path, location.found, location.held, is_replaced=is_replaced)
+        self.log.keep_name(location.path, location.found, location.held, is_replaced=is_replaced)
 
     def _leaves(self, location: Location) -> None:
         """Keep all that is at *location*: it leaves the workspace."""
         assert location.found
         self._around(location)
         if not stat.S_ISDIR(location.found.st_mode):
-            self._keep_name(location.path, location.found, leaves=True)
+            self.log.keep_name(location.path, location.found, leaves=True)
             return
         # Bottom up: the undo in reverse makes a folder before what is in it.
         for folder, folders, names in os.walk(location.path, topdown=False):
             links = [name for name in folders if os.path.islink(f"{folder}/{name}")]
             for name in (*names, *links):
                 path = f"{folder}/{name}"
-                self._keep_name(path, os.lstat(path), leaves=True)
-            self._keep_name(folder, os.lstat(folder))
+                self.log.keep_name(path, os.lstat(path), leaves=True)
+            self.log.keep_name(folder, os.lstat(folder))
         self._locations.forget()
 
     def _written(self, location: Location | None) -> None:
@@ -250,24 +256,20 @@ class ChangeRecorder(LostFiles):
         inode = inode_of(found)
         if not stat.S_ISREG(found.st_mode) or inode in self._copied:
             return
-        why = self._why_given_up or self._space.why_no_copy(found)
-        self._losses.before(location.path, found, why, is_overwritten=True)
-        kept, attributes = self._next_kept(), kept_files.attributes_of(location.path)
-        if self._copies(location.path, found, kept):
+        if self.log.keep_content(location.path, found):
             self._copied.add(inode)
-            self._add_kept("write", location.path, kept, State.of(found), attributes)
 
     def _changed_outside(self, call: StoppedCall, kind: Call, *, follows: bool) -> None:
         """Record a change of a file that the command gave a name outside of the workspace."""
         seen = self._locations.seen_at(call, kind.folder, kind.path, follows=follows)
-        if kind.kind == "meta" and not self._outside.holds(seen):
+        if kind.kind == "meta" and not self.log.outside.holds(seen):
             return
-        for path, kept, at in self._outside.take(seen):
+        for path, kept, at in self.log.outside.take(seen):
             here = self._locations.ours(self._moves.called_now(path, at))
             is_here = here and here.found and os.path.samestat(here.found, seen)
             why = self._space.why_no_copy(seen) if kept else "it was changed outside"
             if kind.kind == "meta":
-                self._outside.add(seen, path, kept, at=at)  # its content may change, too
+                self.log.outside.add(seen, path, kept, at=at)  # its content may change, too
                 if is_here:
                     self._described_anew(here)
             elif not why:
@@ -275,7 +277,7 @@ class ChangeRecorder(LostFiles):
             elif is_here:
                 self._written(here)
             else:
-                self._lost(path, why, State.of(seen))
+                self.log.add_lost(path, why, State.of(seen))
 
     def _described_anew(self, location: Location | None) -> None:
         if location is None or location.found is None:
@@ -287,7 +289,7 @@ class ChangeRecorder(LostFiles):
         if location.key in self._own:
             return
         attributes = kept_files.attributes_of(location.path)
-        self._add("meta", location.path, "", State.of(location.found), attributes)
+        self.log.add("meta", location.path, "", State.of(location.found), attributes)
 
     def _is_own(self, path: str) -> bool:
         """Return whether the command itself made *path*."""
@@ -300,4 +302,4 @@ class ChangeRecorder(LostFiles):
         if location.folder not in self._timed:
             self._timed.add(location.folder)
             folder = location.path.rpartition("/")[0]
-            self._write("times", folder, "", State.of(os.lstat(folder)))
+            self.log.write("times", folder, "", State.of(os.lstat(folder)))

@@ -175,12 +175,16 @@ def _entries(index: bytes) -> int:
 
 
 class ChangeLog:
-    """The open log of one command."""
+    """The open log of one command: `UndoLog` if its calls are stopped, else `NamedCopies`.
+
+    Attributes:
+        why_given_up: Why nothing more is recorded; "" while it is.
+    """
 
     def __init__(self, log: int) -> None:
         """Write to the open file *log*."""
         self._log = log
-        self._why_given_up = ""
+        self.why_given_up = ""
 
     def write_line(self, line: bytes) -> None:
         """Add a line to the log.
@@ -195,37 +199,43 @@ class ChangeLog:
 
     def note_fault(self, why: str, about: str = "a file") -> None:
         """Record that a change was not recorded, also where the log can take no line."""
-        self._mark_incomplete()
+        self.mark_incomplete()
         with contextlib.suppress(OSError):
-            self._write("lost", about, why, None)
+            self.write("lost", about, why)
 
     def give_up(self, why: str) -> None:
         """Record nothing more: a log with a hole is worse than one that ends."""
-        if not self._why_given_up:
-            self._why_given_up = why
+        if not self.why_given_up:
+            self.why_given_up = why
 
     def close(self, end: dict[str, object] | None = None) -> None:
         """Close the log, with a last line."""
-        if self._why_given_up:
-            self.note_fault(self._why_given_up, _THE_REST)
+        if self.why_given_up:
+            self.note_fault(self.why_given_up, _THE_REST)
         with contextlib.suppress(OSError):  # a full disk
             if end:
                 self.write_line(json.dumps(end, separators=(",", ":")).encode() + b"\n")
         os.close(self._log)
 
-    def _mark_incomplete(self) -> None:
+    def mark_incomplete(self) -> None:
+        """Mark the log as one that lost files."""
         with contextlib.suppress(OSError):
             os.fchmod(self._log, INCOMPLETE)
 
-    def _write(
+    def write(
         self,
         kind: str,
         path: str,
-        to: str,
-        state: State | None,
+        to: str = "",
+        state: State | None = None,
         attributes: dict[str, str] | None = None,
     ) -> None:
-        if self._why_given_up and kind != "lost":
+        """Add the record of a change that is made now.
+
+        Raises:
+            OSError: The disk is full.
+        """
+        if self.why_given_up and kind != "lost":
             return  # the call has gone on by now: what was kept may be too new
         self.write_line(ChangeRecord(kind, time.time_ns(), path, to, state, attributes).line())
 

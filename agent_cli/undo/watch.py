@@ -28,6 +28,7 @@ from agent_cli.undo.named_copies import NamedCopies
 from agent_cli.undo.recorder import ChangeRecorder
 from agent_cli.undo.records import EDITION, LOG, ChangeRecord, signature_at
 from agent_cli.undo.stopped_calls import Call, StoppedCall, filter_program, machine
+from agent_cli.undo.undo_log import UndoLog
 
 CALL_LIMIT_S = 5.0
 _END_LIMIT_S = 5.0
@@ -171,13 +172,13 @@ class CommandWatch:
                     assert copies
                     copies.end()
                     return
-                now = dict.fromkeys(map(recorder.called_now, list(recorder.touched)))
+                now = dict.fromkeys(map(recorder.called_now, list(recorder.log.touched)))
                 after = {path: signature_at(path) for path in now}
-                recorder.close({"end": time.time_ns(), "after": after})
+                recorder.log.close({"end": time.time_ns(), "after": after})
             finally:
                 done.release()
 
-        if recorder and not recorder.touched:
+        if recorder and not recorder.log.touched:
             finish()
             return
         # A hanging file system must not keep us; without the end, the undo takes what is there
@@ -202,19 +203,19 @@ class CommandWatch:
             self.reason = named["why"]
             self._copies = NamedCopies(order["folder"], log, self._space, named)
             return
+        losses = LossLimit(
+            order["ask_beyond_files"],
+            order["ask_beyond_bytes"],
+            self._answered if self._ask else None,
+            GeneratedFolders(order["roots"]),
+            alone_since_ns=order["alone_since_ns"],
+            replaced=order.get("replaced", {}),
+        )
         self._recorder = ChangeRecorder(
-            order["folder"],
-            log,
+            UndoLog(order["folder"], log, self._space, losses),
             Locations(order["roots"], has_own_mounts=self._begun is not None),
             self._space,
-            LossLimit(
-                order["ask_beyond_files"],
-                order["ask_beyond_bytes"],
-                self._answered if self._ask else None,
-                GeneratedFolders(order["roots"]),
-                alone_since_ns=order["alone_since_ns"],
-                replaced=order.get("replaced", {}),
-            ),
+            losses,
         )
 
     def _keep_named(self, copies: NamedCopies) -> None:
@@ -235,17 +236,17 @@ class CommandWatch:
         """Begin the log, and answer calls."""
         if self._listener < 0:
             if self._recorder is not None:
-                self._recorder.close()
+                self._recorder.log.close()
                 self._recorder = None
             return
         self.is_on = True
         if self._recorder is not None:
             try:
-                self._recorder.write_line(self._header())
+                self._recorder.log.write_line(self._header())
             except OSError as error:
                 self.reason = self.reason or _why(error)
             if self.reason:
-                self._recorder.give_up(self.reason)
+                self._recorder.log.give_up(self.reason)
         _thread.start_new_thread(self._answer, ())
 
     def _header(self) -> bytes:
@@ -292,17 +293,17 @@ class CommandWatch:
                 if number in _OUR_FAULTS and not is_again:
                     continue  # it is not recorded, but asked about
             except BaseException as error:
-                recorder.note_fault(f"{type(error).__name__} at call {call.number}")
+                recorder.log.note_fault(f"{type(error).__name__} at call {call.number}")
             break
         return True
 
     def _note_error(self, recorder: ChangeRecorder, number: int, pid: int) -> None:
         """Note an error, unless it says that the call fails too; once each, of many calls."""
         if number in _OUR_FAULTS:
-            recorder.give_up(os.strerror(number))
+            recorder.log.give_up(os.strerror(number))
         elif (number not in _CALL_FAILS or _is_hidden(pid)) and number not in self._noted:
             self._noted.add(number)
-            recorder.note_fault(f"{os.strerror(number)}, while its place was looked up")
+            recorder.log.note_fault(f"{os.strerror(number)}, while its place was looked up")
 
     def _answered(self, question: dict[str, Any]) -> bool:
         """Ask the session; the call stands still until the answer comes, without a limit."""
@@ -317,7 +318,7 @@ class CommandWatch:
     def _let_go_on(self, late: StoppedCall | None, why: str) -> None:
         """Let the *late* call and all others go on, until the keeper ends."""
         if recorder := self._recorder:
-            recorder.give_up(why)
+            recorder.log.give_up(why)
         if late:
             stopped_calls.let_go_on(self._listener, late.id)
         while True:
@@ -354,17 +355,14 @@ def rehearse() -> None:
     ended.acquire()
     text = ctypes.create_string_buffer(os.fsencode(__file__))
     call = StoppedCall(0, os.getpid(), 0, (ctypes.addressof(text),))
-    recorder = ChangeRecorder(
-        "",
-        os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC),
-        Locations(["/dev"], has_own_mounts=True),
-        KeptSpace("/", "", copy_bytes_max=0),
-        LossLimit(0, 0, None, GeneratedFolders([])),
-    )
+    space = KeptSpace("/", "", copy_bytes_max=0)
+    losses = LossLimit(0, 0, None, GeneratedFolders([]))
+    log = UndoLog("", os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), space, losses)
+    recorder = ChangeRecorder(log, Locations(["/dev"], has_own_mounts=True), space, losses)
     for kind in (Call("made", None, 0), Call("open", None, 0, follows=True)):
         recorder.before(call, kind)  # this file is outside of its roots
-    recorder.write_line(ChangeRecord("made", time.time_ns(), "/").line())
-    recorder.close({"end": 0, "after": {}})
+    log.write_line(ChangeRecord("made", time.time_ns(), "/").line())
+    log.close({"end": 0, "after": {}})
 
 
 def _why(error: OSError) -> str:

@@ -29,6 +29,7 @@ KEEPER = """
 import os, sys, time
 from agent_cli.undo import kept_files, watch as module
 from agent_cli.undo.locations import Locations
+from agent_cli.undo.undo_log import UndoLog
 from agent_cli.undo.recorder import ChangeRecorder
 module.CALL_LIMIT_S = 20.0  # for a keeper that a busy machine holds up
 limit, ask = 0, None
@@ -355,7 +356,7 @@ def test_loss_on_a_full_disk_is_asked_about(tmp_path: Path, *, goes_on: bool) ->
     "fault",
     [
         NO_ROOM,
-        RAISES.format(target="ChangeRecorder._write", error="OSError(28, os.strerror(28))"),
+        RAISES.format(target="UndoLog.write", error="OSError(28, os.strerror(28))"),
     ],
     ids=["no-log", "full-by-then"],
 )
@@ -370,6 +371,27 @@ def test_loss_that_cannot_be_recorded_is_asked_about(
     assert ("one" in left, "new" in left) == (not goes_on, not goes_on)
     assert (root / "two").read_text() == ("\n" if goes_on else "two")
     assert {each.name for each in (tmp_path / "log").iterdir()} <= {LOG}
+
+
+KEPT_UNRECORDED = """
+written = UndoLog.write
+def write(self, kind, *rest):
+    if kind == "write":
+        raise OSError(28, os.strerror(28))
+    written(self, kind, *rest)
+UndoLog.write = write
+"""
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_overwriting_is_asked_about_if_its_kept_content_cannot_be_recorded(
+    tmp_path: Path, *, goes_on: bool
+) -> None:
+    """A kept file that no record names brings nothing back."""
+    run(tmp_path, KEPT_UNRECORDED + ASKS.format(goes_on=goes_on), "echo > two; true")
+
+    assert (tmp_path / "work/two").read_text() == ("\n" if goes_on else "two")
+    assert {each.name for each in (tmp_path / "log").iterdir()} == {LOG}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Keep the files that a command is about to lose, each with its record in the log.
+"""The undo log of a command: its records in order, and the files that it is about to lose.
 
 A command may link or move a file to a name outside the workspace. A change under that name changes
 the file in the workspace too, or its kept copy if that is a hard link, although no path of the
@@ -18,11 +18,13 @@ from agent_cli.undo.losses import LossLimit
 from agent_cli.undo.records import ChangeLog, State
 
 
-class LostFiles(ChangeLog):
-    """The log of one command, with the files that it keeps.
+class UndoLog(ChangeLog):
+    """A log whose every record of a lost file has the file itself beside it, or says why not.
 
     Attributes:
+        count: How many records it has; those of times do not count.
         touched: Every recorded path, with the number of its last record.
+        outside: The recorded files that have names outside the workspace.
     """
 
     def __init__(self, folder: str, log: int, space: KeptSpace, losses: LossLimit) -> None:
@@ -31,12 +33,12 @@ class LostFiles(ChangeLog):
         self._folder = folder
         self._space = space
         self._losses = losses
-        self._outside = OutsideNames()
-        self._count = 0
+        self.outside = OutsideNames()
+        self.count = 0
         self._prefix = f"{os.getpid():x}-"
         self.touched: dict[str, int] = {}
 
-    def _keep_name(
+    def keep_name(
         self,
         path: str,
         found: os.stat_result,
@@ -45,14 +47,27 @@ class LostFiles(ChangeLog):
         is_replaced: bool = False,
         leaves: bool = False,
     ) -> None:
+        """Record that *path* goes, and keep the file.
+
+        Args:
+            path: The name that goes.
+            found: The file.
+            held: A descriptor of the folder around it; -1: open it.
+            is_replaced: Whether another file takes its name.
+            leaves: Whether the file stays, under a name outside the workspace.
+
+        Raises:
+            OSError: The record cannot be written.
+            Refused: The file is to stay.
+        """
         state = State.of(found)
         if state.is_folder:
-            self._add("folder", path, "", state, kept_files.attributes_of(path))
+            self.add("folder", path, "", state, kept_files.attributes_of(path))
             return
-        why = self._why_given_up or self._space.why_no_link(found)
+        why = self.why_given_up or self._space.why_no_link(found)
         self._losses.before(path, found, why, is_overwritten=is_replaced)
         if why:
-            self._lost(path, why, state)
+            self.add_lost(path, why, state)
             return
         kept = self._next_kept()
         try:
@@ -60,44 +75,29 @@ class LostFiles(ChangeLog):
         except FileNotFoundError:
             return
         except OSError as error:
-            self._lost(path, os.strerror(error.errno or errno.EIO), state)
+            self.add_lost(path, os.strerror(error.errno or errno.EIO), state)
             return
         attributes = None if is_linked else kept_files.attributes_of(path)
-        if is_linked or self._copies(path, found, kept):
+        if is_linked or self._copy(path, found, kept):
             self._add_kept("gone", path, kept, state, attributes)
-        if is_linked and (leaves or self._outside.holds(found)):
-            self._outside.add(found, path, kept, at=self._count)
+        if is_linked and (leaves or self.outside.holds(found)):
+            self.outside.add(found, path, kept, at=self.count)
 
-    def _copies(self, path: str, found: os.stat_result, kept: str) -> bool:
-        """Copy a file; record it as lost and return False if that cannot be done."""
-        why = ""
-        if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
-            why = "it is no regular file"
-        elif not (why := self._why_given_up or self._space.why_no_copy(found)):
-            try:
-                kept_files.keep_copy(path, kept)
-            except FileNotFoundError:
-                return False
-            except OSError as error:
-                why = os.strerror(error.errno or errno.EIO)
-        if why:
-            self._lost(path, why, State.of(found))
-        return not why
+    def keep_content(self, path: str, found: os.stat_result) -> bool:
+        """Record that the content of *path* changes, and keep it; return whether it is kept.
 
-    def _lost(self, path: str, why: str, state: State) -> None:
-        self._mark_incomplete()
-        self._add("lost", path, why, state)
+        Raises:
+            OSError: The record cannot be written.
+            Refused: The content is to stay.
+        """
+        why = self.why_given_up or self._space.why_no_copy(found)
+        self._losses.before(path, found, why, is_overwritten=True)
+        kept, attributes = self._next_kept(), kept_files.attributes_of(path)
+        if is_kept := self._copy(path, found, kept):
+            self._add_kept("write", path, kept, State.of(found), attributes)
+        return is_kept
 
-    def _add_kept(
-        self, kind: str, path: str, kept: str, state: State, attributes: dict[str, str] | None
-    ) -> None:
-        try:
-            self._add(kind, path, os.path.basename(kept), state, attributes)
-        except OSError:
-            os.unlink(kept)  # or it would take room for nothing
-            raise
-
-    def _add(
+    def add(
         self,
         kind: str,
         path: str,
@@ -105,16 +105,51 @@ class LostFiles(ChangeLog):
         state: State | None = None,
         attributes: dict[str, str] | None = None,
     ) -> None:
-        self._count += 1
-        self.touched[path] = self._count
+        """Add the record of a change that is made now, and count it.
+
+        Raises:
+            OSError: The disk is full.
+        """
+        self.count += 1
+        self.touched[path] = self.count
         if kind in ("moved", "swap"):
-            self.touched[to] = self._count
-        self._write(kind, path, to, state, attributes)
+            self.touched[to] = self.count
+        self.write(kind, path, to, state, attributes)
+
+    def add_lost(self, path: str, why: str, state: State) -> None:
+        """Record that *path* is lost, for the reason *why*; raises as `add` does."""
+        self.mark_incomplete()
+        self.add("lost", path, why, state)
+
+    def _copy(self, path: str, found: os.stat_result, kept: str) -> bool:
+        """Copy a file; record it as lost and return False if that cannot be done."""
+        why = ""
+        if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
+            why = "it is no regular file"
+        elif not (why := self.why_given_up or self._space.why_no_copy(found)):
+            try:
+                kept_files.keep_copy(path, kept)
+            except FileNotFoundError:
+                return False
+            except OSError as error:
+                why = os.strerror(error.errno or errno.EIO)
+        if why:
+            self.add_lost(path, why, State.of(found))
+        return not why
+
+    def _add_kept(
+        self, kind: str, path: str, kept: str, state: State, attributes: dict[str, str] | None
+    ) -> None:
+        try:
+            self.add(kind, path, os.path.basename(kept), state, attributes)
+        except OSError:
+            os.unlink(kept)  # or it would take room for nothing
+            raise
 
     def _next_kept(self) -> str:
         # A second keeper of the same command may go on in this folder. Long names: the kernel
         # searches a block of the folder for room, and finds it sooner where few names fill one.
-        return f"{self._folder}/{self._prefix}{self._count + 1:040x}"
+        return f"{self._folder}/{self._prefix}{self.count + 1:040x}"
 
 
 class OutsideName(NamedTuple):
