@@ -4,11 +4,12 @@ Every change is published as an event the moment it is made, so that a session s
 has it on disk before anything else happens. Nothing here does I/O.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence, Set
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from agent_cli.contracts.errors import ConversationError
-from agent_cli.contracts.events import Notice, UsageHeld
+from agent_cli.contracts.events import EventSink, Notice, UsageHeld
 from agent_cli.contracts.frozen import same_json
 from agent_cli.contracts.messages import (
     WITHDRAWN,
@@ -34,8 +35,10 @@ from agent_cli.contracts.timeline import (
     Error,
     FileOutput,
     Json,
+    Output,
     Pending,
     Prompt,
+    PromptState,
     ReplyOutput,
     Success,
     TextOutput,
@@ -60,7 +63,7 @@ UNANSWERED = "No result was recorded for this call."
 _BLOCK_OUTPUTS = {"text": TextOutput, "thinking": ThinkingOutput, "tool_use": ToolOutput}
 
 
-class Conversation(Record):
+class Conversation:
     """A timeline whose projection the API accepts whenever no call is open.
 
     A reply enters whole or not at all; each of its tool calls has exactly one result, pending until
@@ -70,35 +73,52 @@ class Conversation(Record):
     def __init__(
         self, prompts: Iterable[Prompt] = (), *, id: str | None = None, user_id: str = "local"
     ) -> None:
-        super().__init__(prompts)
+        self.publish: EventSink = lambda _event: None
+        self.taken_back = NO_USAGE  # the cost of prompts that were rewound
+        self._record = Record(prompts, lambda event: self.publish(event))
         self.id = id or new_id()
         self.user_id = user_id
         self.once = False  # whether the model is chosen for the next prompt alone
         self._reports: list[Notice] = []
-        outputs = projection.entries(self._prompts)
-        self._call_ids = {out.tool_call_id for out in outputs if isinstance(out, ToolOutput)}
+
+    @property
+    def prompts(self) -> Sequence[Prompt]:
+        """All prompts, oldest first. Read only."""
+        return self._record.prompts
+
+    @property
+    def usage(self) -> Usage:
+        """Usage of the whole conversation, rewound prompts included."""
+        return projection.usage_of(self.prompts, self.taken_back)
 
     @property
     def waiting(self) -> bool:
         """True while a person has to decide about a call."""
-        return bool(self._prompts) and self._prompts[-1].state == "waiting_for_approval"
+        return bool(self.prompts) and self.prompts[-1].state == "waiting_for_approval"
+
+    def shown(self) -> Sequence[Output]:
+        """Return the entries that the next request shows; see `projection.shown`."""
+        return self._record.shown()
+
+    def context(self) -> list[Message]:
+        """Return the messages of the next request; a message that stays is the same object."""
+        return self._record.context()
 
     def messages(self) -> list[Message]:
         """Return every message, for people."""
-        return list(projection.messages(projection.entries(self._prompts)))
+        return list(projection.messages(projection.entries(self.prompts)))
+
+    def has_call(self, tool_call_id: str) -> bool:
+        """Return whether a tool call of a prompt that was not rewound has this id."""
+        return tool_call_id in self._record.call_ids
+
+    def call(self, tool_call_id: str) -> ToolOutput:
+        """Return a call by its id; raise `ConversationError` if there is none."""
+        return self._record.call(tool_call_id)
 
     def open_calls(self) -> list[ToolOutput]:
         """Return the calls of the last reply that have no result yet, in call order."""
-        found: list[ToolOutput] = []
-        reply_id = None
-        for output in reversed(self._prompts[-1].output if self._prompts else ()):
-            if isinstance(output, ReplyOutput):
-                if reply_id is not None:
-                    break
-                reply_id = output.reply_id
-            elif isinstance(output, ToolOutput) and isinstance(output.result, Pending):
-                found.append(output)
-        return found[::-1]
+        return self._record.open_calls()
 
     def questions(self) -> list[ToolOutput]:
         """Return the calls a person must decide about, in call order."""
@@ -114,12 +134,28 @@ class Conversation(Record):
 
     def last_reply(self) -> AssistantMessage:
         """Return the message of the last complete reply."""
-        return projection.last_reply(self._prompts[-1].output)[0]
+        return projection.last_reply(self.prompts[-1].output)[0]
 
     def results_of_last_reply(self) -> list[ToolResultMessage]:
         """Return the results so far of the last complete reply's calls, in call order."""
-        last = self._prompts[-1:]
+        last = self.prompts[-1:]
         return projection.last_reply(last[0].output)[1] if projection.has_reply(last) else []
+
+    def set_state(self, state: PromptState) -> None:
+        """Move the last prompt to *state*; raise `ConversationError` if it cannot get there."""
+        self._record.set_state(state)
+
+    def complete(self) -> None:
+        """Mark the last prompt as completed, if it is running."""
+        self._record.complete()
+
+    def now(self) -> int:
+        """Return the Unix time in ms, never before the last entry's if the clock stepped back."""
+        return self._record.now()
+
+    def dated(self, at_ms: int) -> AbstractContextManager[None]:
+        """Give entries recorded in the body the Unix time *at_ms*."""
+        return self._record.dated(at_ms)
 
     def begin(
         self,
@@ -128,11 +164,7 @@ class Conversation(Record):
         model: Model | None = None,
         visible: bool = True,
     ) -> Prompt:
-        """Start a prompt; without a message it is one the system starts.
-
-        Raises:
-            ConversationError: A call still waits for a decision.
-        """
+        """Start a prompt, the system's own without *message*; raises as `require_ready_for`."""
         self.require_ready_for(message)
         self.answer_open_calls()
         self.complete()
@@ -140,7 +172,7 @@ class Conversation(Record):
         entry = UserOutput(new_id(), at_ms, message.content, message.author) if message else None
         asked = model.id if model else UNKNOWN_MODEL
         prompt = Prompt(new_id(), self.user_id, asked, at_ms, visible, input=entry, once=self.once)
-        self._start(prompt)
+        self._record.start(prompt)
         return prompt
 
     def add_user(self, message: Incoming, *, model: Model | None = None) -> Incoming:
@@ -155,7 +187,7 @@ class Conversation(Record):
             ConversationError: It cannot be sent.
         """
         message = checked_incoming(message)
-        last = self._prompts[-1] if self._prompts else None
+        last = self.prompts[-1] if self.prompts else None
         is_new = last is None or last.state == "completed" or projection.is_refused(last)
         if isinstance(message, CustomMessage):
             if is_new:
@@ -165,7 +197,7 @@ class Conversation(Record):
             entry = self.begin(message, model=model).input
         else:
             entry = UserOutput(new_id(), self.now(), message.content, message.author)
-            self._append(entry)
+            self._record.append(entry)
         assert entry is not None
         return UserMessage(entry.content, entry.at_ms, entry.author)
 
@@ -174,37 +206,33 @@ class Conversation(Record):
         at_ms, reply_id = self.now(), new_id()
         for block in reply.content:
             kind = _BLOCK_OUTPUTS.get(str(block["type"]), BlockOutput)
-            output = kind(new_id(), at_ms, reply_id, _unique(block, self._call_ids))
-            if isinstance(output, ToolOutput):
-                self._call_ids.add(output.tool_call_id)
-            self._append(output)
-        prompt = self._prompts[-1]
-        prompt.usage = prompt.usage + reply.billed
+            unique = _unique(block, self._record.call_ids)
+            self._record.append(kind(new_id(), at_ms, reply_id, unique))
+        self.prompts[-1].usage += reply.billed
         facts = (reply.model, reply.stop_reason, reply.usage, reply.request_id, reply.beside)
-        self._append(ReplyOutput(new_id(), at_ms, reply_id, *facts, message_id=reply.id))
+        self._record.append(ReplyOutput(new_id(), at_ms, reply_id, *facts, message_id=reply.id))
 
     def discard_reply(
         self, text: str, reason: str, *, error: str | None = None, usage: Usage = NO_USAGE
     ) -> AssistantMessage:
         """Record a reply that is not part of the history, and its cost."""
-        prompt = self._prompts[-1]
-        prompt.usage = prompt.usage + usage
+        self.prompts[-1].usage += usage
         output = DiscardedOutput(new_id(), self.now(), text, reason, error)
-        self._append(output)
+        self._record.append(output)
         [message] = projection.messages([output])
         assert isinstance(message, AssistantMessage)
         return message
 
     def add_usage(self, usage: Usage) -> None:
         """Count usage of a call that is no reply, such as one that wrote a summary."""
-        prompt = self._prompts[-1]
-        prompt.usage = prompt.usage + usage
+        prompt = self.prompts[-1]
+        prompt.usage += usage
         self.publish(UsageHeld(prompt.id, prompt.usage.held_microdollars))
 
     def hold(self, microdollars: int, prompt_id: str) -> None:
         """Reserve the possible cost of a call until its usage is added; negative releases."""
-        prompt = next(prompt for prompt in reversed(self._prompts) if prompt.id == prompt_id)
-        prompt.usage = prompt.usage + Usage(held_microdollars=microdollars)
+        prompt = next(prompt for prompt in reversed(self.prompts) if prompt.id == prompt_id)
+        prompt.usage += Usage(held_microdollars=microdollars)
         self.publish(UsageHeld(prompt_id, prompt.usage.held_microdollars))
 
     def start_call(
@@ -215,9 +243,10 @@ class Conversation(Record):
         A call that *only_reads* or only asks a person has no effect; a question stays pending
         until it is answered.
         """
-        call = self.call(tool_call_id)
-        result = Pending("approval", UNANSWERED_QUESTION) if asks_person else call.result
-        self._replace(replace(call, result=result, started_at_ms=self.now()), only_reads=only_reads)
+        call = replace(self.call(tool_call_id), started_at_ms=self.now())
+        if asks_person:
+            call = replace(call, result=Pending("approval", UNANSWERED_QUESTION))
+        self._record.replace(call, only_reads=only_reads)
 
     def pause(self, questions: Mapping[str, str]) -> None:
         """Let the open calls wait for a person's decisions.
@@ -235,7 +264,7 @@ class Conversation(Record):
             else:
                 result = Pending("approval", reason)
                 paused = replace(call, result=result, asked_reason=reason, asked_at_ms=self.now())
-            self._replace(paused)
+            self._record.replace(paused)
         self.set_state("waiting_for_approval")
 
     def decide_call(
@@ -257,7 +286,7 @@ class Conversation(Record):
         is_kept = edited is None or same_json(edited, call.input)
         used = call.edited_input if is_kept else edited
         decided = replace(call, result=Pending("queued", reason), edited_input=used)
-        self._replace(replace(decided, decision=decision, decided_at_ms=self.now()))
+        self._record.replace(replace(decided, decision=decision, decided_at_ms=self.now()))
         return True
 
     def change_input(self, tool_call_id: str, used: Json) -> ToolOutput:
@@ -265,7 +294,7 @@ class Conversation(Record):
         call = self.call(tool_call_id)
         if not same_json(used, call.input):
             call = replace(call, edited_input=used)
-            self._replace(call)
+            self._record.replace(call)
         return call
 
     def settle_call(self, tool_call_id: str, result: Success | Error) -> ToolOutput:
@@ -273,7 +302,7 @@ class Conversation(Record):
         call = self.call(tool_call_id)
         if isinstance(call.result, Pending):
             call = replace(call, result=result, ended_at_ms=self.now())
-            self._replace(call)
+            self._record.replace(call)
         return call
 
     def attach(self, output: FileOutput | WidgetOutput) -> None:
@@ -283,11 +312,7 @@ class Conversation(Record):
         """
         if not output.id:
             output = replace(output, id=new_id(), at_ms=self.now())
-        prompt, index = self._find_call(output.tool_call_id)
-        index += 1
-        while isinstance(prompt.output[index], FileOutput | WidgetOutput):
-            index += 1
-        self._insert(prompt, index, output)
+        self._record.attach(output)
 
     def compact(
         self,
@@ -304,13 +329,13 @@ class Conversation(Record):
             ConversationError: No entry has that id.
         """
         if first_kept_id is not None:
-            self._require_entry(first_kept_id)
+            self._record.require_entry(first_kept_id)
         made = (summary, first_kept_id, *tokens, words, signed)
-        self._append(CompactionOutput(new_id(), self.now(), *made))
+        self._record.append(CompactionOutput(new_id(), self.now(), *made))
 
     def uncompact(self) -> bool:
         """Restore the whole history to the model's context; False when nothing is left out."""
-        outputs = projection.entries(self._prompts)
+        outputs = projection.entries(self.prompts)
         cuts = [out for out in outputs if isinstance(out, CompactionOutput | TrimOutput)]
         if left_out := bool(cuts) and cuts[-1].first_kept_id is not None:
             self.compact("", None)
@@ -319,19 +344,18 @@ class Conversation(Record):
     def trim(self, first_kept_id: str, *, removed_messages: int, note: str = "") -> None:
         """Project *note* in place of all before *first_kept_id*, behind a summary if there is one.
 
-        Raises:
-            ConversationError: No entry has that id.
+        Raises as `compact` does.
         """
-        self._require_entry(first_kept_id)
-        self._append(TrimOutput(new_id(), self.now(), first_kept_id, removed_messages, note))
+        self._record.require_entry(first_kept_id)
+        self._record.append(TrimOutput(new_id(), self.now(), first_kept_id, removed_messages, note))
 
     def note(self, message: CustomMessage) -> CustomMessage:
         """Append an entry of a kind the core does not know; return the recorded entry."""
-        if not self._prompts:
+        if not self.prompts:
             self.begin(visible=False)
             self.complete()
         entry = CustomOutput(new_id(), self.now(), message.role, message.data)
-        self._append(entry)
+        self._record.append(entry)
         return CustomMessage(entry.name, entry.data, entry.at_ms)
 
     def withdraw(self, entry: UserOutput, error: str) -> bool:
@@ -339,7 +363,7 @@ class Conversation(Record):
 
         If *entry* is the input of the last prompt, the whole prompt counts as refused, for *error*.
         """
-        if entry is self._prompts[-1].input:
+        if entry is self.prompts[-1].input:
             self.discard_reply("", "refusal", error=error)
             return False
         self.note(CustomMessage(WITHDRAWN, {"entry": entry.id}))
@@ -368,7 +392,7 @@ def _waits_for_approval(call: ToolOutput) -> bool:
     return isinstance(call.result, Pending) and call.result.why == "approval"
 
 
-def _unique(block: Block, taken: set[str]) -> Block:
+def _unique(block: Block, taken: Set[str]) -> Block:
     """Give a tool call a new id if the server sent none, or sent a used one."""
     if block["type"] == "tool_use" and (not block.get("id") or block["id"] in taken):
         return block | {"id": f"toolu_{new_id()}"}

@@ -24,18 +24,19 @@ from agent_cli.contracts.messages import (
     now_ms,
 )
 from agent_cli.contracts.timeline import (
-    NO_USAGE,
     BlockOutput,
     CustomOutput,
+    FileOutput,
     Output,
+    Pending,
     Prompt,
     PromptState,
     ReplyOutput,
     ToolOutput,
-    Usage,
     UserOutput,
+    WidgetOutput,
 )
-from agent_cli.core.projection import context, entries, messages, shown, usage_of
+from agent_cli.core.projection import context, entries, messages, shown
 from agent_cli.system.records import dataclass
 
 _NEXT_STATES: dict[PromptState, frozenset[PromptState]] = {
@@ -45,36 +46,28 @@ _NEXT_STATES: dict[PromptState, frozenset[PromptState]] = {
 }
 
 
-def _ignore(_event: object) -> None:
-    """Discard *event*."""
-
-
 def _last_ms(prompt: Prompt) -> int:
     ends = (out.ended_at_ms or 0 for out in prompt.output if isinstance(out, ToolOutput))
     return max([prompt.at_ms, *(out.at_ms for out in prompt.output), *ends])
 
 
 class Record:
-    """Prompts in order; times never run backwards; every change is published when it is made."""
+    """Prompts in order; times never run backwards; every change is published when it is made.
 
-    def __init__(self, prompts: Iterable[Prompt] = ()) -> None:
-        self.publish: EventSink = _ignore
-        self.taken_back = NO_USAGE  # the cost of prompts that were rewound
-        self._prompts = list(prompts)
+    Attributes:
+        prompts: All prompts, oldest first. Read only.
+        call_ids: The ids of all tool calls. Read only.
+    """
+
+    def __init__(self, prompts: Iterable[Prompt], publish: EventSink) -> None:
+        self.prompts: list[Prompt] = list(prompts)
+        calls = (out for out in entries(self.prompts) if isinstance(out, ToolOutput))
+        self.call_ids = {call.tool_call_id for call in calls}
+        self._publish = publish
         self._projected: _Projected | None = None
         self._is_projected = False  # until the next change
-        self._last_ms = max(map(_last_ms, self._prompts), default=0)
+        self._last_ms = max(map(_last_ms, self.prompts), default=0)
         self._dated_ms: int | None = None
-
-    @property
-    def prompts(self) -> Sequence[Prompt]:
-        """All prompts, oldest first. Read only."""
-        return self._prompts
-
-    @property
-    def usage(self) -> Usage:
-        """Usage of the whole conversation, rewound prompts included."""
-        return usage_of(self._prompts, self.taken_back)
 
     def shown(self) -> Sequence[Output]:
         """Return the entries that the next request shows; see `projection.shown`."""
@@ -87,18 +80,10 @@ class Record:
     def _project(self) -> "_Projected":
         # Several parts of a turn ask, and a whole projection walks through the whole timeline.
         if self._projected is None or not self._is_projected:
-            extended = self._projected and self._projected.extended(self._prompts)
-            self._projected = extended or _Projected.of(self._prompts)
+            extended = self._projected and self._projected.extended(self.prompts)
+            self._projected = extended or _Projected.of(self.prompts)
             self._is_projected = True
         return self._projected
-
-    def has_call(self, tool_call_id: str) -> bool:
-        """Return whether a tool call of a prompt that was not rewound has this id."""
-        try:
-            self._find_call(tool_call_id)
-        except LookupError:
-            return False
-        return True
 
     def call(self, tool_call_id: str) -> ToolOutput:
         """Return a call by its id.
@@ -116,9 +101,22 @@ class Record:
         assert isinstance(call, ToolOutput)
         return call
 
+    def open_calls(self) -> list[ToolOutput]:
+        """Return the calls of the last reply that have no result yet, in call order."""
+        found: list[ToolOutput] = []
+        reply_id = None
+        for output in reversed(self.prompts[-1].output if self.prompts else ()):
+            if isinstance(output, ReplyOutput):
+                if reply_id is not None:
+                    break
+                reply_id = output.reply_id
+            elif isinstance(output, ToolOutput) and isinstance(output.result, Pending):
+                found.append(output)
+        return found[::-1]
+
     def complete(self) -> None:
         """Mark the last prompt as completed, if it is running."""
-        if self._prompts and self._prompts[-1].state == "running":
+        if self.prompts and self.prompts[-1].state == "running":
             self.set_state("completed")
 
     def set_state(self, state: PromptState) -> None:
@@ -127,7 +125,7 @@ class Record:
         Raises:
             ConversationError: The current state does not lead to *state*.
         """
-        prompt = self._prompts[-1]
+        prompt = self.prompts[-1]
         if state not in _NEXT_STATES[prompt.state]:
             raise ConversationError(f"a prompt cannot go from {prompt.state} to {state}")
         prompt.state = state
@@ -136,32 +134,41 @@ class Record:
         else:
             self._changed(PromptStateChanged(prompt.id, state))
 
-    def _start(self, prompt: Prompt) -> None:
-        self._prompts.append(prompt)
+    def start(self, prompt: Prompt) -> None:
+        """Append *prompt*."""
+        self.prompts.append(prompt)
         self._projected = None
         self._changed(PromptStarted(prompt))
 
-    def _append(self, output: Output) -> None:
-        prompt = self._prompts[-1]
+    def append(self, output: Output) -> None:
+        """Append *output* to the last prompt."""
+        if isinstance(output, ToolOutput):
+            self.call_ids.add(output.tool_call_id)
+        prompt = self.prompts[-1]
         prompt.output.append(output)
         self._changed(PromptOutput(prompt.id, len(prompt.output) - 1, output))
 
-    def _insert(self, prompt: Prompt, index: int, output: Output) -> None:
+    def attach(self, output: FileOutput | WidgetOutput) -> None:
+        """Insert a side output behind its call's entry and the side outputs already there."""
+        prompt, index = self._find_call(output.tool_call_id)
+        index += 1
+        while isinstance(prompt.output[index], FileOutput | WidgetOutput):
+            index += 1
         prompt.output.insert(index, output)
         self._projected = None
         self._changed(PromptOutput(prompt.id, index, output))
 
-    def _replace(self, output: Output, *, only_reads: bool = False) -> None:
+    def replace(self, output: Output, *, only_reads: bool = False) -> None:
         """Replace the output that has the id of *output*; see `PromptOutput` for *only_reads*."""
         prompt, index = self._find(lambda old: old.id == output.id)
         prompt.output[index] = output
-        if prompt is not self._prompts[-1] or (self._projected and index < self._projected.settled):
+        if prompt is not self.prompts[-1] or (self._projected and index < self._projected.settled):
             self._projected = None
         self._changed(PromptOutput(prompt.id, index, output, replaced=True, only_reads=only_reads))
 
     def _changed(self, event: Event) -> None:
         self._is_projected = False
-        self.publish(event)
+        self._publish(event)
 
     def _find_call(self, tool_call_id: str) -> tuple[Prompt, int]:
         return self._find(
@@ -170,14 +177,15 @@ class Record:
 
     def _find(self, matches: Callable[[Output], bool]) -> tuple[Prompt, int]:
         # From the end: lookups are mostly for recent entries.
-        for prompt in reversed(self._prompts):
+        for prompt in reversed(self.prompts):
             for index in reversed(range(len(prompt.output))):
                 if matches(prompt.output[index]):
                     return prompt, index
         raise LookupError("no such entry")
 
-    def _require_entry(self, id: str) -> None:
-        if all(entry.id != id for entry in entries(self._prompts)):
+    def require_entry(self, id: str) -> None:
+        """Raise `ConversationError` if no entry has this id."""
+        if all(entry.id != id for entry in entries(self.prompts)):
             raise ConversationError(f"there is no entry {id!r} in this conversation")
 
     def now(self) -> int:
@@ -210,7 +218,7 @@ class _Projected:
 
     * What follows are blocks, replies and messages of the user; a cut, a note or a withdrawal may
       change earlier messages (`extended`).
-    * No settled entry is replaced, and none is inserted (`Record._replace`, `Record._insert`).
+    * No settled entry is replaced, and none is inserted (`Record.replace`, `Record.attach`).
     * No message of the user that follows depends on settled entries (`_decides_next`).
 
     Attributes:

@@ -36,6 +36,10 @@ from tests.tables import each_row
 ENDED = ToolOutput("o", 2, "r", tool_use("x"), ended_at_ms=500)
 
 
+def ignore(_event: Event) -> None:
+    """Discard an event."""
+
+
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return the times that `now_ms` returns next."""
@@ -46,7 +50,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def test_record_time_never_decreases(clock: list[int]) -> None:
     """S3-25: a clock that steps back, or an earlier date, gives the time of the last entry."""
-    record = Record()
+    record = Record((), ignore)
     clock += [0, 100, 90, 120]
 
     found = [record.now(), record.now(), record.now()]
@@ -61,7 +65,7 @@ def test_record_time_never_decreases(clock: list[int]) -> None:
 
 
 def test_dated_block_ends_even_after_an_error(clock: list[int]) -> None:
-    record = Record()
+    record = Record((), ignore)
     clock += [100]
 
     with pytest.raises(LookupError), record.dated(50):
@@ -82,7 +86,7 @@ def test_record_continues_from_its_latest_time(prompt: Prompt, clock: list[int])
     """S3-25: the latest time may be the end of a call."""
     clock += [300]
 
-    assert Record([Prompt("first", "local", "m", 7), prompt]).now() == 500
+    assert Record([Prompt("first", "local", "m", 7), prompt], ignore).now() == 500
 
 
 def test_every_change_of_the_record_is_published_once_and_immediately() -> None:
@@ -116,9 +120,9 @@ def test_every_change_of_the_record_is_published_once_and_immediately() -> None:
 )
 def test_forbidden_state_transition_of_a_prompt_raises(before: str, after: str) -> None:
     """S2-37: nothing is published then."""
-    record = Record([Prompt("p", "local", "m", 1, state=before)])  # type: ignore[arg-type]
     heard: list[Event] = []
-    record.publish = heard.append
+    prompt = Prompt("p", "local", "m", 1, state=before)  # type: ignore[arg-type]
+    record = Record([prompt], heard.append)
 
     with pytest.raises(ConversationError, match=f"^a prompt cannot go from {before} to {after}$"):
         record.set_state(after)  # type: ignore[arg-type]  # one of the names
@@ -128,20 +132,21 @@ def test_forbidden_state_transition_of_a_prompt_raises(before: str, after: str) 
 
 def test_completing_leaves_a_prompt_that_waits_for_approval() -> None:
     """S2-37: its call still needs a decision. Without a prompt nothing happens."""
-    waiting = Record([Prompt("p", "local", "m", 1, state="waiting_for_approval")])
+    waiting = Record([Prompt("p", "local", "m", 1, state="waiting_for_approval")], ignore)
 
     waiting.complete()
-    Record().complete()
+    Record((), ignore).complete()
 
     assert waiting.prompts[0].state == "waiting_for_approval"
 
 
 def test_usage_includes_rewound_prompts() -> None:
     """S2-41: rewinding does not refund the cost."""
-    record = Record([Prompt("p", "local", "m", 1, usage=Usage(1, 2)), Prompt("q", "l", "m", 1)])
-    record.taken_back = Usage(10, 20)
+    prompts = [Prompt("p", "local", "m", 1, usage=Usage(1, 2)), Prompt("q", "l", "m", 1)]
+    conversation = Conversation(prompts)
+    conversation.taken_back = Usage(10, 20)
 
-    assert record.usage == Usage(11, 22)
+    assert conversation.usage == Usage(11, 22)
 
 
 def test_replaced_entry_keeps_its_position() -> None:
