@@ -19,8 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from agent_cli.sandbox import Sandbox, SandboxPolicy
+from agent_cli.sandbox.secret_files import is_secret
 from agent_cli.system.launching import KeeperLink, Launcher, Order
-from agent_cli_tools.secret_files import is_secret
 from benchmarks._program import empty_home, own_s, run
 from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
 from tests.waiting import wait_until

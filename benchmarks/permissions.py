@@ -21,8 +21,8 @@ from agent_cli.contracts.tooling import Ask, Tool
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.shell import Reach
 from agent_cli.sandbox import Report
+from agent_cli.sandbox.secret_files import is_secret
 from agent_cli_tools.bash import BashParameters
-from agent_cli_tools.secret_files import is_secret
 
 COMMANDS = 200
 MODES: tuple[Mode, ...] = ("ask", "auto-edit", "plan", "yolo")

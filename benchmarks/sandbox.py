@@ -15,8 +15,8 @@ from pathlib import Path
 
 from agent_cli.sandbox import Confinement, Sandbox, SandboxPolicy
 from agent_cli.sandbox.backends import Backend, backends
+from agent_cli.sandbox.secret_files import is_secret
 from agent_cli.system.launching import Launcher, Order
-from agent_cli_tools.secret_files import is_secret
 from benchmarks.commands import finish
 
 RUNS = 60

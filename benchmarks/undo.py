@@ -19,8 +19,8 @@ from pathlib import Path
 
 from agent_cli.sandbox import Confinement, Sandbox, SandboxPolicy
 from agent_cli.sandbox.backends import Backend, backends
+from agent_cli.sandbox.secret_files import is_secret
 from agent_cli.system.launching import Launcher, Order, Watched
-from agent_cli_tools.secret_files import is_secret
 from benchmarks.commands import finish, spent_s
 
 BASH = shutil.which("bash") or "/bin/bash"

@@ -58,8 +58,8 @@ from agent_cli.plugins import facts
 from agent_cli.sandbox import Sandbox, SandboxPolicy
 from agent_cli.sandbox.acting import note_imports
 from agent_cli.sandbox.backends import Backend
+from agent_cli.sandbox.secret_files import is_secret
 from agent_cli.system import launching, loading, records
-from agent_cli_tools.secret_files import is_secret
 from tests.launcher_server import fork_launchers
 
 HEADER = struct.Struct("!I")

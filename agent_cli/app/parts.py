@@ -30,6 +30,7 @@ from agent_cli.providers.anthropic.models import in_us, model_by_id, model_table
 from agent_cli.providers.anthropic.platforms import PLATFORMS
 from agent_cli.providers.retries import RetryPolicy
 from agent_cli.sandbox import Sandbox
+from agent_cli.sandbox.secret_files import is_secret
 from agent_cli.settings import WrittenRule
 from agent_cli.settings.environment import PLACED, chosen_platform, serving
 from agent_cli.system import paths
@@ -39,7 +40,6 @@ from agent_cli.system.redaction import Redactor
 from agent_cli.system.temporary_files import remove_noted
 from agent_cli_tools import builtin_tools
 from agent_cli_tools.jobs import Jobs
-from agent_cli_tools.secret_files import is_secret
 from agent_cli_tools.session_resources import Keeper, SessionResources
 from agent_cli_tools.workspace import Workspace
 

@@ -26,11 +26,10 @@ from agent_cli.prompt_files.command_files import (
     unchecked,
 )
 from agent_cli.prompt_files.skill_files import Skill, SkillFolder, find_skills
-from agent_cli.sandbox.guarded_files import holds_token, is_behind_a_secret
+from agent_cli.sandbox.secret_files import holds_token, is_behind_a_secret, is_other_name, is_secret
 from agent_cli.system import paths
 from agent_cli.system.repositories import in_each, project_folders, repository_root
 from agent_cli.trust.store import COMMAND_FOLDERS, STYLE_FOLDERS, skill_folders
-from agent_cli_tools.secret_files import is_other_name, is_secret
 
 TellHooks: TypeAlias = Callable[[str, str, Mapping[str, Json]], None]
 """Runs the hooks of an event: its name, what their matchers are compared with, their input."""

@@ -1,22 +1,15 @@
-"""Files that need a person's approval: they make programs act later, or they hold secrets.
+"""Files that need a person's approval: they make programs act later.
 
-Shared by the sandbox, which mounts the first read-only and hides the second, and by the tools that
-write and read files. Secrets that the name of a file does not tell are tokens in the settings of
-package managers, which only some projects have there, so that the files are read; and what links
-among the secrets of the home directory lead to.
+Shared by the sandbox, which mounts them read-only, and by the tools that write files.
 """
 
 import os
 import re
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
-from pathlib import Path, PurePath
+from pathlib import Path
 
-from agent_cli.sandbox.report import is_shortage
-from agent_cli.system import paths
-from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.loading import late_pattern
-from agent_cli.system.paths import Identity, identity, real_path
+from agent_cli.system.paths import Identity, identity
 
 _OTHER_AGENTS = (
     *(".agents", ".claude", ".cursor", ".codex", ".gemini", ".opencode", "opencode.json"),
@@ -123,16 +116,6 @@ HOME_NAMES = (
 
 _GIT = ".git"
 
-_MAY_HOLD_TOKENS = frozenset(
-    {".npmrc", ".yarnrc.yml", ".yarnrc", "pip.conf", ".condarc", "nuget.config"}
-)
-# A reference to an environment variable (${NPM_TOKEN}) is not a secret.
-_TOKEN = late_pattern(
-    rb"(?:_authToken|_auth|_password|npmAuthToken|npmAuthIdent)[\"']?\s*[=:]\s*[\"']?(?!\$)[^\s\"'$]"
-    rb"|://[^/\s:@]+:(?!\$)[^/\s@]+@|ClearTextPassword[\"']\s+value",
-    re.IGNORECASE,
-)
-_BYTES_MAX = 100_000
 _PARTS_MAX = 2_048  # of a path: no system opens a longer one
 
 
@@ -240,67 +223,3 @@ def _is_setting_in_home(path: Path, root: Path) -> bool:
         return False
     below = path.relative_to(home).parts
     return bool(below) and (below[0].startswith(".") or below[0] in HOME_NAMES)
-
-
-def may_hold_token(name: str) -> bool:
-    """Return whether a file of this *name* may hold a token."""
-    return name.casefold() in _MAY_HOLD_TOKENS
-
-
-def holds_token(path: PurePath) -> bool:
-    """Return whether *path* is a settings file with a token in it, or cannot be read just now."""
-    if not may_hold_token(path.name):
-        return False
-    try:
-        return _TOKEN.search(start_of(path, _BYTES_MAX)) is not None
-    except OSError as error:
-        return is_shortage(error)
-
-
-# The places in a home directory where programs keep keys, passwords and histories.
-SECRETS = (
-    *(".ssh", ".gnupg", ".aws", ".azure", ".kube", ".password-store", ".docker/config.json"),
-    *(".netrc", "_netrc", ".pgpass", ".pypirc", ".git-credentials", ".vault-token"),
-    *(".config/gh", ".config/gcloud", ".config/git/credentials", ".config/op", ".config/hub"),
-    *(".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials"),
-    *(".terraform.d/credentials.tfrc.json", ".config/containers/auth.json"),
-    *(".local/share/keyrings", ".local/share/kwalletd", ".mozilla", ".thunderbird"),
-    *(".config/google-chrome", ".config/chromium", ".config/BraveSoftware", "Library/Keychains"),
-    *(".claude/.credentials.json", ".codex/auth.json", ".gemini/oauth_creds.json"),
-    *(".config/github-copilot", ".local/share/opencode/auth.json", ".cache/huggingface/token"),
-    *(".config/rclone/rclone.conf", ".config/sops/age/keys.txt", ".s3cfg"),
-    *(".Xauthority", ".ICEauthority", ".local/share/fish/fish_history", ".node_repl_history"),
-    *(".bash_history", ".zsh_history", ".python_history", ".psql_history", ".mysql_history"),
-)
-"""Secret wherever they are: a backup of a home directory has them, too."""
-
-MAY_HOLD_PASSWORDS = (".npmrc", ".yarnrc.yml", ".m2/settings.xml")
-"""May hold passwords; projects have harmless ones of the same names."""
-
-
-def is_behind_a_secret(path: PurePath) -> bool:
-    """Return whether a secret of the home directory is a link that leads to the real *path*.
-
-    A repository of settings has `netrc`, and `~/.netrc` is a link to it. Links that are made later
-    than the first question are not seen.
-    """
-    home = os.path.expanduser("~")  # noqa: PTH111 - as text
-    targets = _targets(home, os.environ.get("XDG_CONFIG_HOME", ""))
-    return bool(targets) and any(each == path or each in path.parents for each in targets)
-
-
-@lru_cache(maxsize=8)
-def _targets(home: str, _config: str) -> frozenset[Path]:
-    """Return where links lead that have the name of a secret in *home*, or of our own `.env`.
-
-    The folder of that `.env` follows from both arguments.
-    """
-    at_home = real_path(home)
-    found = set[Path]()
-    for named in (paths.user_env_file(), *(Path(home, name) for name in SECRETS)):
-        if os.path.lexists(named):
-            target = real_path(named)
-            inside = named.is_relative_to(home)
-            if target != (at_home / named.relative_to(home) if inside else named):
-                found.add(target)
-    return frozenset(found)

@@ -19,7 +19,7 @@ from agent_cli.sandbox.acting import (
     settings_changes,
 )
 from agent_cli.sandbox.git_folders import GitFolders, GitSearch
-from agent_cli.sandbox.guarded_files import HOME_NAMES, MAY_HOLD_PASSWORDS, PROTECTED_NAMES, SECRETS
+from agent_cli.sandbox.guarded_files import HOME_NAMES, PROTECTED_NAMES
 from agent_cli.sandbox.hidden_paths import (
     OtherNames,
     entries_in,
@@ -28,13 +28,12 @@ from agent_cli.sandbox.hidden_paths import (
     socket_covers,
 )
 from agent_cli.sandbox.path_sets import around_in_temporary, fewer, holds, outermost, unique
+from agent_cli.sandbox.secret_files import MAY_HOLD_PASSWORDS, OF_THE_SYSTEM, SECRETS
 from agent_cli.sandbox.secret_index import Contents, PathMarks, SecretIndex, never
 from agent_cli.system.folder_watch import FolderWatch
 from agent_cli.system.paths import exists, real_path
 from agent_cli.system.programs import note_installed_programs
 from agent_cli.system.records import dataclass
-
-_OF_THE_SYSTEM = ("/etc/shadow", "/etc/gshadow", "/etc/shadow-", "/etc/gshadow-")
 
 _NESTED_SETTINGS_MAX = 60
 # A rule may match a whole disk; beyond this limit the report says that secrets may be unknown.
@@ -358,7 +357,7 @@ class SandboxPolicy:
             yield from (*folders.protected, *folders.named)
 
     def _hidden(self, writable: Sequence[Path], secrets: Sequence[Path]) -> tuple[Path, ...]:
-        of_system = [Path(name) for name in _OF_THE_SYSTEM if os.access(name, os.R_OK)]
+        of_system = [Path(name) for name in OF_THE_SYSTEM if os.access(name, os.R_OK)]
         # A link there may lead into the workspace.
         of_own = [real_path(folder / ".env") for folder in self._own]
         candidates = [*self._of_home, *self._own, *of_own, *self._denied, *of_system]

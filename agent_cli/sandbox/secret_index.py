@@ -7,12 +7,9 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TypeAlias
 
-from agent_cli.sandbox.guarded_files import (
-    holds_token,
-    may_hold_token,
-    settings_among,
-)
+from agent_cli.sandbox.guarded_files import settings_among
 from agent_cli.sandbox.report import is_shortage, raise_shortage
+from agent_cli.sandbox.secret_files import holds_token, may_hold_token
 from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.folder_watch import FolderWatch
 from agent_cli.system.paths import real_path

@@ -11,8 +11,8 @@ from typing import Any, cast
 from agent_cli.app import parts
 from agent_cli.policies.permission_rules import RuleSet, parse_rule
 from agent_cli.sandbox import PathRules, Sandbox, SandboxPolicy, State
+from agent_cli.sandbox.secret_files import is_secret
 from agent_cli.system.authorship import SessionFolders
-from agent_cli_tools.secret_files import is_secret
 from tests.sandbox.world import CANARY, Decider, World, git, only, run_confined, world
 from tests.tables import each_row
 

@@ -14,9 +14,9 @@ from agent_cli.sandbox import Sandbox, SandboxPolicy
 from agent_cli.sandbox.backends import landlock_confinement
 from agent_cli.sandbox.confinement import SandboxFiles
 from agent_cli.sandbox.probe import tried_rules
+from agent_cli.sandbox.secret_files import is_secret
 from agent_cli_tools import Workspace
 from agent_cli_tools.bash import bash_tool
-from agent_cli_tools.secret_files import is_secret
 from tests.sandbox.world import only, world
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sandboxes of Linux")

@@ -12,11 +12,10 @@ import pytest
 from agent_cli.contracts.errors import ToolError
 from agent_cli.policies.permission_rules import RuleSet, parse_rule
 from agent_cli.sandbox import PathRules, Sandbox, SandboxPolicy, hidden_paths
-from agent_cli.sandbox.guarded_files import holds_token
 from agent_cli.sandbox.hidden_paths import OtherNames
+from agent_cli.sandbox.secret_files import holds_token, is_secret
 from agent_cli.sandbox.secret_index import PathMarks, SecretIndex
 from agent_cli_tools import Workspace
-from agent_cli_tools.secret_files import is_secret
 from tests.e2e.program import agent_cli
 from tests.messages_api import reply, serve_in_thread, tool_use
 from tests.sandbox.world import CANARY, only, world

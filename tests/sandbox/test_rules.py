@@ -22,9 +22,9 @@ from agent_cli.sandbox.hidden_paths import host_sockets, mounted_files, socket_c
 from agent_cli.sandbox.path_sets import is_inside, outermost
 from agent_cli.sandbox.policy import Rules
 from agent_cli.sandbox.seccomp import filter_program
+from agent_cli.sandbox.secret_files import is_secret
 from agent_cli.sandbox.secret_index import PathMarks, SecretIndex
 from agent_cli.sandbox.tripwire import Tripwire
-from agent_cli_tools.secret_files import is_secret
 from tests.deep_trees import deep_tree, little_recursion
 from tests.sandbox.world import keep_aside_on_another_disk
 from tests.tables import each_row

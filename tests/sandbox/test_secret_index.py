@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from agent_cli.sandbox import secret_index
+from agent_cli.sandbox.secret_files import is_secret
 from agent_cli.sandbox.secret_index import Contents, PathMarks, SecretIndex
 from agent_cli.system.folder_watch import FolderWatch
-from agent_cli_tools.secret_files import is_secret
 
 _MARKS = PathMarks(is_secret)
 _NAMES = (".env", "a", "b", ".git", "node_modules", "x.pem", "HEAD", "objects", "refs", ".vscode")

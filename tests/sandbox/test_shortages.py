@@ -14,10 +14,9 @@ import pytest
 from agent_cli.sandbox import Sandbox, SandboxPolicy, landlock
 from agent_cli.sandbox.acting import linked_from_home
 from agent_cli.sandbox.git_folders import GitSearch
-from agent_cli.sandbox.guarded_files import holds_token
 from agent_cli.sandbox.hidden_paths import OtherNames
+from agent_cli.sandbox.secret_files import holds_token, is_secret
 from agent_cli.sandbox.secret_index import PathMarks, SecretIndex
-from agent_cli_tools.secret_files import is_secret
 from tests.sandbox.world import git, world
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sandboxes of Linux")

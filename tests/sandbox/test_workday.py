@@ -16,9 +16,9 @@ from agent_cli.contracts.tooling import Allow, Tool, ToolContext, check_input
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.shell import Reach
 from agent_cli.sandbox.report import State
+from agent_cli.sandbox.secret_files import is_secret
 from agent_cli_tools import Workspace
 from agent_cli_tools.bash import bash_tool
-from agent_cli_tools.secret_files import is_secret
 from tests.sandbox.workday import COMMANDS, is_held_out, make_workday
 from tests.sandbox.world import CANARY, World, world
 from tests.tables import each_row

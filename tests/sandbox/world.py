@@ -25,7 +25,7 @@ from agent_cli.sandbox.backends import Backend, backends
 from agent_cli.sandbox.bwrap import REPLACED
 from agent_cli.sandbox.landlock import restrict_thread
 from agent_cli.sandbox.sandbox import Mode
-from agent_cli_tools.secret_files import is_secret
+from agent_cli.sandbox.secret_files import is_secret
 from tests.sandbox.creations import only_what_is_named
 
 CANARY = "CANARY-SECRET"

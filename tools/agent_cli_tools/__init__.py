@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Literal
 from agent_cli.contracts.options import require, require_one_of
 from agent_cli.contracts.tooling import Approval, Tool
 from agent_cli.sandbox import Sandbox
+from agent_cli.sandbox.secret_files import is_secret
 from agent_cli.system import paths
 from agent_cli_tools.bash import bash_tool
 from agent_cli_tools.edit import edit_tool
 from agent_cli_tools.read import read_tool
 from agent_cli_tools.search_tools import glob_tool, grep_tool
-from agent_cli_tools.secret_files import is_secret
 from agent_cli_tools.workspace import Workspace
 from agent_cli_tools.write import write_tool
 

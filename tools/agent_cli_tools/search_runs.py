@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import ToolContext, ToolResult
+from agent_cli.sandbox.secret_files import is_secret
 from agent_cli.system.paths import is_dir
 from agent_cli_tools.search_tools import GlobParameters, GrepParameters
 from agent_cli_tools.searches import (
@@ -28,7 +29,6 @@ from agent_cli_tools.searches import (
     search,
     search_root,
 )
-from agent_cli_tools.secret_files import is_secret
 from agent_cli_tools.textio import FOOTER_BYTES, RESULT_BYTES_MAX
 from agent_cli_tools.workspace import Workspace, named
 

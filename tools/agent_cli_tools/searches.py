@@ -16,13 +16,17 @@ from typing import IO
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.tooling import ToolContext
 from agent_cli.contracts.wording import counted
-from agent_cli.sandbox.guarded_files import holds_token, is_behind_a_secret
+from agent_cli.sandbox.secret_files import (
+    holds_token,
+    is_behind_a_secret,
+    is_linked_secret,
+    is_secret,
+)
 from agent_cli.system.fixed_paths import directory_at, open_file
 from agent_cli.system.programs import find_program
 from agent_cli.system.records import dataclass
 from agent_cli_tools.command_line import command_environment
 from agent_cli_tools.search_tools import GrepMode
-from agent_cli_tools.secret_files import is_linked_secret, is_secret
 from agent_cli_tools.workspace import Workspace, named
 
 LIMIT_S = 20.0

@@ -12,10 +12,15 @@ from typing import TYPE_CHECKING, Self
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.options import require
-from agent_cli.sandbox.guarded_files import holds_token, is_behind_a_secret, why_protected
+from agent_cli.sandbox.guarded_files import why_protected
+from agent_cli.sandbox.secret_files import (
+    holds_token,
+    is_behind_a_secret,
+    is_linked_secret,
+    is_secret,
+)
 from agent_cli.system.launching import Watched
 from agent_cli.system.paths import as_named, is_too_long, real_path
-from agent_cli_tools.secret_files import is_linked_secret, is_secret
 from agent_cli_tools.seen import SeenFiles
 from agent_cli_tools.session_resources import Keeper, RootResources, SessionResources
 from agent_cli_tools.stoppable import Claim

@@ -21,14 +21,13 @@ from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.file_watch import FileChange
 from agent_cli.hooks.run import PreparedHook
 from agent_cli.sandbox import Confinement
-from agent_cli.sandbox.guarded_files import holds_token, is_behind_a_secret
+from agent_cli.sandbox.secret_files import holds_token, is_behind_a_secret, is_other_name, is_secret
 from agent_cli.system.asked_program import ProgramAnswer, ask_watched
 from agent_cli.system.keeper import LEFT_DESCRIPTOR
 from agent_cli.system.launching import Order, Watched
 from agent_cli.system.paths import real_path
 from agent_cli.undo.logs import CommandLog, is_running, question_of, short_log
 from agent_cli_tools import Workspace
-from agent_cli_tools.secret_files import is_other_name, is_secret
 from agent_cli_tools.snapshots.commands import origins
 
 if TYPE_CHECKING:

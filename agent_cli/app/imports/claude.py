@@ -33,12 +33,12 @@ from agent_cli.plugins.output_styles import find_styles
 from agent_cli.prompt_files import FILE_BYTES_MAX, split_front_matter
 from agent_cli.prompt_files.command_files import CommandFiles, CommandFolder
 from agent_cli.prompt_files.skill_files import SkillFolder, find_skills, skill_file
+from agent_cli.sandbox.secret_files import is_secret
 from agent_cli.settings import CLAUDE_FILES, SERVERS_FILE
 from agent_cli.system import paths
 from agent_cli.system.json_text import json_object
 from agent_cli.system.repositories import project_folders
 from agent_cli.system.shapes import is_array, is_object
-from agent_cli_tools.secret_files import is_secret
 
 _COMMAND: Final = "!`command`"
 

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from pathlib import Path, PurePath
 
 from agent_cli.policies.permission_rules import RuleSet
-from agent_cli.sandbox.guarded_files import holds_token, is_behind_a_secret
-from agent_cli_tools.secret_files import is_other_name, is_secret
+from agent_cli.sandbox.secret_files import holds_token, is_behind_a_secret, is_other_name, is_secret
 
 
 def reason_to_keep_back(rules: RuleSet, root: Path) -> Callable[[PurePath], str]:

@@ -13,8 +13,8 @@ from agent_cli.plugins.facts import WorkspaceDirectories
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.shell import Reach
 from agent_cli.sandbox import Sandbox, SandboxPolicy
+from agent_cli.sandbox.secret_files import is_secret
 from agent_cli_tools import Workspace, builtin_tools
-from agent_cli_tools.secret_files import is_secret
 from tests.fakes import calls, says, scripted_agent, tool_use
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from agent_cli.policies.shell import CommandRules, Reach, judge
 from agent_cli.policies.shell.git import names_no_program
-from agent_cli_tools.secret_files import is_secret
+from agent_cli.sandbox.secret_files import is_secret
 from tests.policies.shell.everyday import EVERYDAY, make_project
 
 COMMANDS = [command for family in EVERYDAY.values() for command in family]

@@ -7,7 +7,7 @@ import pytest
 
 from agent_cli.policies.shell.judgement import reads_no_secret
 from agent_cli.policies.shell.reach import Reach
-from agent_cli_tools.secret_files import is_secret
+from agent_cli.sandbox.secret_files import is_secret
 from tests.tables import each_row
 
 

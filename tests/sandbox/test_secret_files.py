@@ -2,7 +2,7 @@
 
 from pathlib import Path, PurePosixPath
 
-from agent_cli_tools.secret_files import is_other_name, is_secret
+from agent_cli.sandbox.secret_files import is_other_name, is_secret
 from tests.tables import each_row
 
 
