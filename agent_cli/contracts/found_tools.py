@@ -81,6 +81,11 @@ def changes_to_tell(
     return lines, [change_of(tool.name, there=not tool.is_withdrawn) for tool in changed]
 
 
+def addition(names: str) -> str:
+    """Return the line for a model that the tools of these *names* were added."""
+    return f"[agent-cli: these tools can be called from now on: {names}]"
+
+
 def change_in(block: Mapping[str, Json]) -> tuple[str, bool] | None:
     """Return the tool that `change_of` made *block* for, and whether it is there."""
     match block:

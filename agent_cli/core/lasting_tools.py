@@ -12,6 +12,7 @@ from agent_cli.contracts.found_tools import (
     ADDITIONS,
     CALL_FOUND,
     added_by,
+    addition,
     changes_to_tell,
     is_added,
     reference_to,
@@ -85,8 +86,8 @@ def tell_again(turn: Turn, before: Sequence[Message]) -> None:
     """
     lost = added_by(before).keys() - added_by(turn.conversation.context()).keys()
     if tools := [tool for tool in turn.tools if tool.name in lost and not tool.is_withdrawn]:
-        text = f"[agent-cli: these tools can be called from now on: {_names(tools)}]"
-        turn.tell_model(text, author=AUTHOR, blocks=[reference_to(tool.spec) for tool in tools])
+        blocks = [reference_to(tool.spec) for tool in tools]
+        turn.tell_model(addition(_names(tools)), author=AUTHOR, blocks=blocks)
 
 
 def _tell(turn: Turn, declared: Sequence[Tool], late: Sequence[Tool]) -> None:
@@ -97,7 +98,7 @@ def _tell(turn: Turn, declared: Sequence[Tool], late: Sequence[Tool]) -> None:
     known = [tool for tool in late if tool.name in added and tool not in new]
     lines, blocks = changes_to_tell([*declared, *known], context, _names)
     if new:
-        lines.append(f"[agent-cli: these tools can be called from now on: {_names(new)}]")
+        lines.append(addition(_names(new)))
         blocks += [reference_to(tool.spec) for tool in new]
     if lines:
         turn.tell_model("\n".join(lines), author=AUTHOR, blocks=blocks)

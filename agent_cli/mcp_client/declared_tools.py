@@ -14,6 +14,7 @@ from dataclasses import replace
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.found_tools import (
     added_by,
+    addition,
     changes_to_tell,
     is_added,
     no_more,
@@ -127,8 +128,7 @@ class Deferral:
     def news(self) -> tuple[str, Sequence[Tool]]:
         """Return a sentence about tools that came later, or "", and the tools to add."""
         if self._to_add:
-            names = overview(self._to_add, _NEWS_CHARS)
-            return f"[agent-cli: these tools can be called from now on: {names}]", self._to_add
+            return addition(overview(self._to_add, _NEWS_CHARS)), self._to_add
         new = [tool for tool in self._deferred if tool.name not in self._known]
         self._known |= {tool.name for tool in new}
         names = overview(new, _NEWS_CHARS)
