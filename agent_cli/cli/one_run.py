@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from agent_cli.app.arguments import Arguments
 from agent_cli.contracts.errors import AgentCliError, UsageError
-from agent_cli.headless.inputs import RunLimits, RunOptions
+from agent_cli.headless.inputs import RunOptions
+from agent_cli.headless.limits import RunLimits
 from agent_cli.headless.report import RunReport
 from agent_cli.prompt_files import read_prompt
 

@@ -32,12 +32,8 @@ from agent_cli.contracts.timeline import Block, FileOutput, WidgetOutput, text_b
 from agent_cli.core.agent import Agent
 from agent_cli.core.call_decisions import NOBODY_ALLOWS, REFUSALS_MAX
 from agent_cli.core.run import RunResult
-from agent_cli.headless.inputs import (
-    LimitWatch,
-    PromptText,
-    RunOptions,
-    read_prompt,
-)
+from agent_cli.headless.inputs import PromptText, RunOptions, read_prompt
+from agent_cli.headless.limits import LimitWatch
 from agent_cli.headless.ports import Application
 from agent_cli.headless.report import EXIT_CODES, OutputFormat, RunOutput, RunReport
 from agent_cli.system import stop_signals

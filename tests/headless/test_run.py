@@ -22,7 +22,8 @@ from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.contracts.tooling import ToolContext
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.headless import run as headless
-from agent_cli.headless.inputs import RunLimits, RunOptions, read_prompt
+from agent_cli.headless.inputs import RunOptions, read_prompt
+from agent_cli.headless.limits import RunLimits
 from tests.fakes import calls, returns, says, scripted_agent, tool, tool_use
 from tests.forked import PipedProgram, start
 from tests.repl.terminal import SCRIPTED
