@@ -22,7 +22,8 @@ from agent_cli.repl.live.asking import SILENCE_S
 from tests.repl.approval.test_sentences import ENTER, SENTENCES, SPEEDS
 from tests.repl.live.test_controller import session
 from tests.repl.live.test_screen import Live
-from tests.repl.scripted_app import Application, bash, text
+from tests.repl.scripted_app import Application
+from tests.repl.scripted_model import bash, text
 
 _EARLY_S: Final = 0.5
 
