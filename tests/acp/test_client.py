@@ -21,6 +21,7 @@ from agent_cli.contracts.dialogs import Approved, Decision, Rejected
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.core.call_decisions import STOPPED
+from tests.tables import each_row
 
 BOTH = {"fs": {"readTextFile": True, "writeTextFile": True}}
 
@@ -71,7 +72,7 @@ async def test_changes_made_side_by_side_are_each_against_the_text_they_replaced
     assert editor.written == {Path(name): ("text", f"new {name}") for name in ("/a", "/b")}
 
 
-@pytest.mark.parametrize("answer", [RpcFault(-32002, "no"), ConnectionLost(), {}, {"content": 5}])
+@each_row("answer", [RpcFault(-32002, "no"), ConnectionLost(), {}, {"content": 5}])
 async def test_failed_or_invalid_buffer_read_returns_none(answer: object) -> None:
     editor, _ = editor_with(answer, BOTH)
 

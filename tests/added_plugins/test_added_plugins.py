@@ -18,6 +18,7 @@ from agent_cli.system import paths
 from tests.e2e.program import agent_cli
 from tests.messages_api import reply, serve_in_thread, tool_use
 from tests.system.test_worktrees import git
+from tests.tables import each_row
 
 GUARD = """
 import json, os, sys
@@ -256,7 +257,7 @@ def test_plugins_that_reach_out_of_their_folder_are_refused(
         told("add", str(plugin), "--yes")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "source"),
     [
         ("owner/repo", Source("https://github.com/owner/repo.git")),

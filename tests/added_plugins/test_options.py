@@ -17,6 +17,7 @@ from tests.added_plugins.test_added_plugins import told, written
 from tests.e2e.program import AGENT_CLI, agent_cli, environment
 from tests.messages_api import reply, serve_in_thread, tool_use
 from tests.repl.terminal import Terminal
+from tests.tables import each_row
 
 HOSTILE = "a'b\"; touch pwned; $(touch pwned) `touch pwned`"
 ASKED: Json = {
@@ -148,7 +149,7 @@ VALUE = "${user_config.x}"
 NAME = "CLAUDE_PLUGIN_OPTION_X"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "expected"),
     [
         (["node", "a.js", VALUE], [f"${{{NAME}}}"]),
@@ -174,7 +175,7 @@ def test_value_in_the_code_of_a_program_is_a_variable_or_stays(
     assert (VALUE in hook) == (VALUE in server) == (VALUE in "".join(expected))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "expected"),
     [
         (f'go "{VALUE}" -e {VALUE}', f'go "${{{NAME}-}}" -e ${{{NAME}-}}'),
@@ -188,7 +189,7 @@ def test_value_in_a_shell_command_is_a_variable_or_stays(command: str, expected:
     assert in_hook({"hooks": [{"command": command}]}, {}) == {"hooks": [{"command": expected}]}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("option", "text", "expected"),
     [
         ({"type": "boolean"}, "Yes", "true"),
@@ -212,7 +213,7 @@ def test_values_are_checked_by_kind(option: Json, text: str, expected: str) -> N
     assert found == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "why"),
     [
         ([], "must be an object"),

@@ -13,6 +13,7 @@ from agent_cli.agents.definitions import (
     AgentFolder,
     parse_definition,
 )
+from tests.tables import each_row
 
 REVIEWER = """---
 name: code-reviewer
@@ -77,7 +78,7 @@ def test_agent_definition_of_claude_code_works_unchanged() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     "written",
     [
         "Read, Grep",
@@ -91,7 +92,7 @@ def test_list_in_an_agent_definition_may_have_any_yaml_form(written: str) -> Non
     assert parsed(tools=written).tools == ("read", "grep")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "tools"),
     [("[]", ()), ("[ ]", ()), ("", None), ("'*'", None), ("[Nope]", ("Nope",))],
 )
@@ -118,7 +119,7 @@ def test_agent_model_is_an_alias_an_id_or_inherited(written: str, model: str) ->
     assert parsed(model=written).model == model
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "said"),
     [
         ({"name": "My Agent"}, "its name 'My Agent' must be of the letters a to z, digits, -, _ "),

@@ -18,6 +18,7 @@ from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.settings import Override
 from agent_cli.settings.environment import Environment
 from agent_cli.settings.load import load_settings
+from tests.tables import each_row
 
 
 def test_no_arguments_start_the_repl() -> None:
@@ -115,7 +116,7 @@ def test_option_for_a_setting_that_does_not_exist_says_where_all_are() -> None:
         load_settings(Environment({}), workspace=Path(), trusted=False, overrides=overrides)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "prompt"),
     [
         (["-p", "-"], "-"),
@@ -147,7 +148,7 @@ def test_resume_option_takes_an_id_or_lets_the_user_choose(words: list[str], res
     assert parse_arguments(["--resume", *words]).resume == resume
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "expected"),
     [
         ("demo", Arguments("demo")),
@@ -187,7 +188,7 @@ def test_every_command_is_parsed(line: str, expected: Arguments) -> None:
 SESSIONS = "list, search, show, export, verify, delete, approve, reject"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "sentence"),
     [
         ("--modle x", "unknown option --modle (did you mean --model?); see agent-cli --help"),
@@ -297,7 +298,7 @@ def test_help_text_names_every_option_and_command() -> None:
     assert max(map(len, text.splitlines())) <= 100
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("argv", "shown", "left_out"),
     [
         (["sessions", "export", "--help"], "sessions export ID [FORMAT]", "agent-cli trust"),

@@ -15,6 +15,7 @@ from agent_cli.contracts.foreign_names import (
     FOREIGN_SLASH_COMMANDS,
     Foreign,
 )
+from tests.tables import each_row
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "coming-from.md"
 
@@ -26,7 +27,7 @@ ALIASES = sorted(
 OTHERS = sorted(set(FOREIGN_OPTIONS) - {*ALIASES, *PROMPTS})
 
 
-@pytest.mark.parametrize("name", ALIASES)
+@each_row("name", ALIASES)
 def test_option_that_means_the_same_works(name: str) -> None:
     """As if ours had been typed, also behind a bare `-p`."""
     ours = FOREIGN_OPTIONS[name].ours.split()
@@ -51,7 +52,7 @@ def test_option_with_a_prompt_begins_one_run(name: str) -> None:
     assert parse_arguments([name, "go on"]) == parse_arguments([f"{name}=go on"]) == meant
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@each_row("name", OTHERS)
 def test_option_without_a_counterpart_names_ours(name: str) -> None:
     foreign = FOREIGN_OPTIONS[name]
 
@@ -61,7 +62,7 @@ def test_option_without_a_counterpart_names_ours(name: str) -> None:
         assert str(raised.value) == f"{name} is an option of {foreign.agents}: {foreign.instead}"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "setting"),
     [
         (["-c", 'model="o3"'], ("model", "o3")),
@@ -107,7 +108,7 @@ def test_rules_come_in_one_text_or_word_by_word(words: list[str], rules: list[st
     assert parsed.print_prompt == "Fix it"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("theirs", "ours"),
     [
         ("acceptEdits", "auto-edit"),
@@ -124,7 +125,7 @@ def test_modes_of_other_agents_are_understood(theirs: str, ours: str) -> None:
     assert [override.value for override in parsed.overrides] == [ours]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "expected"),
     [
         (["exec", "fix it"], Arguments("print", print_prompt="fix it")),
@@ -152,7 +153,7 @@ def test_command_that_means_the_same_works(words: list[str], expected: Arguments
     assert parse_arguments(words) == expected
 
 
-@pytest.mark.parametrize("name", [name for name, each in FOREIGN_COMMANDS.items() if each.instead])
+@each_row("name", [name for name, each in FOREIGN_COMMANDS.items() if each.instead])
 def test_command_without_a_counterpart_names_ours(name: str) -> None:
     """It is not sent to the model as a prompt."""
     foreign = FOREIGN_COMMANDS[name]

@@ -10,6 +10,7 @@ from agent_cli.app.person import ModelsPerson
 from agent_cli.contracts.dialogs import Option, PlanDecision, PlanRefused, UserQuestion
 from agent_cli.contracts.errors import ToolError
 from agent_cli.core.call_decisions import CLOSED
+from tests.tables import each_row
 
 
 @dataclass
@@ -30,7 +31,7 @@ class Dialogs:
         return PlanRefused()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "can_ask", "decided"),
     [
         ("Undo", True, True),

@@ -106,7 +106,7 @@ def test_inaccessible_home_directory_is_reported_in_one_line(
     assert said.count("\n") == 1
 
 
-@pytest.mark.parametrize("limit", [5, 7, 8, 14, 31])
+@each_row("limit", [5, 7, 8, 14, 31])
 def test_a_shell_that_lets_too_few_files_be_opened_is_named_with_the_remedy(limit: int) -> None:
     """A traceback, a session that was not saved, or a refused command named something else."""
     command = f"ulimit -n {limit}; exec {shlex.quote(AGENT_CLI)} -p hi --output-format json"

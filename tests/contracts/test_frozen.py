@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from agent_cli.contracts.frozen import FrozenDict, FrozenList, frozen
 from agent_cli.contracts.timeline import CustomOutput, Json, Success, UserOutput
+from tests.tables import each_row
 
 values: st.SearchStrategy[Json] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),
@@ -58,7 +59,7 @@ CHANGES: list[tuple[str, Callable[[Any], object]]] = [
 ]
 
 
-@pytest.mark.parametrize("change", [change for _, change in CHANGES], ids=[n for n, _ in CHANGES])
+@each_row("change", [change for _, change in CHANGES], ids=[n for n, _ in CHANGES])
 def test_changing_a_frozen_value_in_place_is_refused(change: Callable[[Any], object]) -> None:
     """S0-56: the message says how to get a mutable copy."""
     value: Json = {"d": {"a": 1}, "l": ["x", {"y": 2}]}

@@ -86,7 +86,7 @@ PARTS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
+@each_row("door", DOORS.values(), ids=DOORS)
 async def test_a_wrong_type_is_refused_and_changes_nothing(door: Door) -> None:
     """It was taken into the options or the record, and every later request failed."""
     agent = Agent(config(ScriptedModel(says("Still here."))))
@@ -99,7 +99,7 @@ async def test_a_wrong_type_is_refused_and_changes_nothing(door: Door) -> None:
     assert (await agent.prompt("Are you there?")).stop_reason == "end_turn"
 
 
-@pytest.mark.parametrize("message", PARTS.values(), ids=PARTS)
+@each_row("message", PARTS.values(), ids=PARTS)
 async def test_an_imported_message_with_a_part_of_a_wrong_type_is_refused(message: Any) -> None:
     """No later request could be sent with it."""
     agent = Agent(config(ScriptedModel(says("Still here."))))

@@ -142,7 +142,7 @@ def test_a_write_of_another_type_is_a_change(before: Json, after: Json) -> None:
     assert repr(shared) == repr({"s": {"n": after}})
 
 
-@pytest.mark.parametrize(
+@each_row(
     "delete",
     [
         lambda state: state.__delitem__("s"),

@@ -6,6 +6,7 @@ import pytest
 
 from agent_cli.hooks.answers import HookAnswer, HookOutcome, merged, read_answer
 from agent_cli.hooks.definition import Hook
+from tests.tables import each_row
 
 
 def said(event: str, stdout: object = "", *, code: int = 0, stderr: str = "") -> HookAnswer:
@@ -20,7 +21,7 @@ def specific(event: str, *, code: int = 0, **fields: object) -> HookAnswer:
     return said(event, {"hookSpecificOutput": {"hookEventName": event, **fields}}, code=code)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("word", "decision"), [("allow", "allow"), ("deny", "deny"), ("ask", "ask"), ("defer", "ask")]
 )
 def test_json_output_of_a_guard_decides(word: str, decision: str) -> None:
@@ -29,9 +30,7 @@ def test_json_output_of_a_guard_decides(word: str, decision: str) -> None:
     assert (answer.decision, answer.reason) == (decision, "why")
 
 
-@pytest.mark.parametrize(
-    "event", ["PreToolUse", "PermissionRequest", "UserPromptSubmit", "Stop", "PreCompact"]
-)
+@each_row("event", ["PreToolUse", "PermissionRequest", "UserPromptSubmit", "Stop", "PreCompact"])
 def test_exit_code_2_denies_with_stderr_as_the_reason(event: str) -> None:
     assert said(event, code=2, stderr="not here\n") == HookAnswer("deny", "not here")
 
@@ -47,8 +46,8 @@ def test_exit_code_2_after_a_tool_passes_stderr_to_the_model() -> None:
     assert (answer.decision, answer.contexts) == (None, ("lint: 3 errors",))
 
 
-@pytest.mark.parametrize("code", [1, 3, 137])
-@pytest.mark.parametrize(("word", "decision"), [("deny", "deny"), ("ask", "ask")])
+@each_row("code", [1, 3, 137])
+@each_row(("word", "decision"), [("deny", "deny"), ("ask", "ask")])
 def test_refusal_in_json_counts_whatever_the_exit_code(code: int, word: str, decision: str) -> None:
     """The model reads the reason that the script gives, and not that the script must be mended."""
     answer = specific(
@@ -86,7 +85,7 @@ def test_reason_in_json_counts_with_exit_code_2_where_stderr_gives_none() -> Non
     assert said("PostToolUse", json.dumps(blocks), code=2).contexts == ("lint",)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "printed",
     [
         "{not json",

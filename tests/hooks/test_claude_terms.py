@@ -8,11 +8,12 @@ from agent_cli.contracts.claude_tools import CLAUDE_NAMES
 from agent_cli.contracts.timeline import Json
 from agent_cli.hooks.claude_terms import from_claude, to_claude
 from agent_cli.hooks.definition import Hook
+from tests.tables import each_row
 
 HERE = Path("/home/ann/project")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "given", "theirs", "claude"),
     [
         (
@@ -107,7 +108,7 @@ def test_fields_of_list_entries_translate_too() -> None:
     assert call.input["todos"] == [{"content": "x", "status": "pending", "activeForm": "Doing x"}]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("matcher", "tool"),
     [
         *(("Task", "agent"), ("Agent", "agent"), ("^Task$", "agent"), ("TodoWrite", "todo")),
@@ -126,7 +127,7 @@ def test_matcher_of_either_program_matches_the_tool(matcher: str, tool: str) -> 
     assert not hook.matches(to_claude("grep", {}, HERE).names)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("event", "matcher", "may"),
     [
         *(

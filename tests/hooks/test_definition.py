@@ -3,6 +3,7 @@
 import pytest
 
 from agent_cli.hooks.definition import Hook, HookGroup, parse_hooks
+from tests.tables import each_row
 
 
 def group(event: str = "PreToolUse", **written: object) -> HookGroup:
@@ -45,7 +46,7 @@ def test_a_hook_of_claude_code_is_read_with_all_its_fields() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("event", "written", "limit_s"),
     [
         ("Stop", {"command": "make test"}, 600),
@@ -78,7 +79,7 @@ def test_guard_blocks_on_failure_unless_set_to_allow(key: str) -> None:
     assert (closed.guards, opened.guards) == (True, False)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "hook",
     [
         {"type": "prompt"},
@@ -129,7 +130,7 @@ def test_unknown_hook_events_and_keys_are_reported_once() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("matcher", "matching", "others"),
     [
         ("", "Bash", ""),

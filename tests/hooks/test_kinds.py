@@ -4,8 +4,6 @@ import json
 import sys
 from pathlib import Path
 
-import pytest
-
 from agent_cli.contracts.timeline import Json
 from agent_cli.hooks.definition import HookGroup, parse_hooks
 from agent_cli.trust.store import what_would_act
@@ -14,6 +12,7 @@ from tests.forked import arguments_of
 from tests.hooks.test_scripts import YOLO, bash, hooks, printed, result_of
 from tests.messages_api import Gate, reply, serve_in_thread, tool_use
 from tests.messages_api.script import Payload
+from tests.tables import each_row
 from tests.waiting import at_growing_limits
 
 NO = '{"ok": false, "reason": "the tests come first"}'
@@ -156,7 +155,7 @@ def test_trust_question_shows_what_models_and_servers_are_asked(tmp_path: Path) 
     assert 'calls t of MCP server s with {"a": "${cwd}"}' in file.effects[1]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("event", "hook", "fault"),
     [
         ("Stop", {"type": "prompt"}, "needs a prompt"),

@@ -15,6 +15,7 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.hooks.events import EVENTS
 from agent_cli.trust.store import what_would_act
 from tests.settings.files import write_user_settings
+from tests.tables import each_row
 
 
 def started(*words: str) -> StartupContext:
@@ -136,7 +137,7 @@ def test_claude_code_settings_without_hooks_need_no_trust(tmp_path: Path) -> Non
     assert what_would_act(tmp_path) == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "command", "expected"),
     [
         ("Bash(git *)", "git push", True),

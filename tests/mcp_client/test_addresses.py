@@ -12,6 +12,7 @@ from mcp.client.auth import OAuthFlowError
 from agent_cli.mcp_client.config import OAuth, ServerConfig
 from agent_cli.mcp_client.web_client import Addresses, SafeAsyncClient
 from agent_cli.system import http_requests
+from tests.tables import each_row
 from tests.web.https_server import Answer, serve_web
 
 NAMES = {
@@ -42,16 +43,14 @@ def addresses(url: str, issuer: str = "") -> Addresses:
     return Addresses(ServerConfig(name="web", transport="http", url=url, oauth=oauth), resolve)
 
 
-@pytest.mark.parametrize(
-    "host", [*INSIDE, *INNER, "localhost", "0x7f.1", "intranet", "half.example"]
-)
+@each_row("host", [*INSIDE, *INNER, "localhost", "0x7f.1", "intranet", "half.example"])
 async def test_public_server_may_not_lead_to_internal_addresses(host: str) -> None:
     """Threat 18: its sign-in metadata may name a service of this machine."""
     with pytest.raises(OAuthFlowError, match=r"mcp\.example leads to .* oauth\.issuer"):
         await addresses("https://mcp.example/").check(httpx2.Request("GET", f"http://{host}/"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("server", "issuer", "asked"),
     [
         ("https://mcp.example/mcp", "", "https://id.example/token"),

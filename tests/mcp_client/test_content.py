@@ -1,9 +1,9 @@
-import pytest
 from mcp_types import CallToolResult
 
 from agent_cli.contracts.timeline import Block, Json, text_block
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.mcp_client.content import tool_result
+from tests.tables import each_row
 
 # The beginning of a file of 2×2 pixels, of one of 8,001×2, and the signature alone.
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAIAAAACSUVORA=="
@@ -28,7 +28,7 @@ def damaged(size: str = "10") -> Block:
 NO_IMAGE = "is not a PNG, JPEG, GIF or WebP image"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("part", "blocks"),
     [
         ({"type": "text", "text": "hello"}, [text_block("hello")]),

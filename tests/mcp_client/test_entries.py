@@ -14,6 +14,7 @@ from agent_cli.mcp_client import (
 )
 from agent_cli.mcp_client.config import Expansion, OAuth
 from agent_cli.system.asked_program import child_environment
+from tests.tables import each_row
 
 
 def write(path: Path, servers: object) -> Path:
@@ -32,7 +33,7 @@ def test_default_of_a_variable_may_hold_another_one(directory: str, expected: st
     assert Expansion(environment).of("args", "${DIR:-${HOME}/.tools}:/t:ro") == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "expected"),
     [
         ("${X:-${Y:-${Z:-${HOME}}/a}/b}/c", "/home/me/a/b/c"),

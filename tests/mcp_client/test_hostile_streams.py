@@ -16,6 +16,7 @@ from agent_cli.mcp_client import McpServers, ServerConfig
 from agent_cli.mcp_client.limits import RestartPolicy
 from tests.mcp_client import hostile_http, hostile_stdio
 from tests.mcp_client.conftest import no_freeze
+from tests.tables import each_row
 from tests.waiting import at_growing_limits
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ async def test_server_that_does_not_answer_is_given_up_and_the_next_call_answere
     await at_growing_limits(again, "answered".__eq__)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("action", "reason"),
     [
         ("banner", ""),

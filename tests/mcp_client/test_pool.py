@@ -27,6 +27,7 @@ from agent_cli.mcp_client.limits import RestartPolicy
 from agent_cli.mcp_client.transports import Link
 from tests import forked
 from tests.mcp_client.hostile_http import Handler, hostile_http
+from tests.tables import each_row
 from tests.waiting import at_growing_limits, is_alive, parent_of, unstalled_s, wait_until
 from tests.web.https_server import serve_web
 
@@ -847,8 +848,8 @@ async def answering(answer: Callable[[bytes], str]) -> AsyncGenerator[str]:
         yield f"http://127.0.0.1:{web.sockets[0].getsockname()[1]}"
 
 
-@pytest.mark.parametrize("transport", ["http", "sse"])
-@pytest.mark.parametrize(
+@each_row("transport", ["http", "sse"])
+@each_row(
     ("answer", "refusal"),
     [
         ("401 Unauthorized", "HTTP 401 (Unauthorized)"),

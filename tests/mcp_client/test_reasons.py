@@ -4,11 +4,12 @@ from mcp import MCPError
 
 from agent_cli.mcp_client import ServerConfig
 from agent_cli.mcp_client.reasons import error_line, why_not_connected
+from tests.tables import each_row
 
 WEB = ServerConfig(name="web", transport="http", url="https://me:s3cret@example.com/mcp?key=s3cret")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("error", "reason"),
     [
         (TimeoutError(), "no answer within 30 s"),

@@ -2,6 +2,7 @@ import pytest
 
 from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.schemas import UnusableSchema, api_schema
+from tests.tables import each_row
 
 TEXT: Json = {"type": "string"}
 
@@ -150,7 +151,7 @@ def test_schema_of_an_older_draft_stays_as_it_is_if_the_api_accepts_it() -> None
     assert api_schema(schema).schema == schema
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "reason"),
     [
         ({"properties": {"a": {"type": "strin"}}}, "is not valid: 'strin' is not valid under"),

@@ -12,6 +12,7 @@ from agent_cli.mcp_client.declared_tools import Deferral
 from agent_cli.mcp_client.pool import McpServers
 from agent_cli.mcp_client.resource_tools import resource_tools
 from agent_cli.mcp_client.tool_index import ToolIndex
+from tests.tables import each_row
 from tests.tool_traits import traits
 
 
@@ -48,7 +49,7 @@ TOOLS = [
 ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "found"),
     [
         ("tool_number_77", "mcp__many__tool_number_77"),
@@ -127,7 +128,7 @@ def test_a_description_is_read_for_eighty_words(before: int, *, is_found: bool) 
     assert ToolIndex([long, *TOOLS]).best("zeppelin", 1) == ([long] if is_found else [])
 
 
-@pytest.mark.parametrize("query", ["", "the of", "zebra", "\ud800", "*" * 500])
+@each_row("query", ["", "the of", "zebra", "\ud800", "*" * 500])
 def test_query_without_known_words_finds_nothing(query: str) -> None:
     assert ToolIndex(TOOLS).best(query, 5) == []
     assert ToolIndex([]).best(query, 5) == []

@@ -12,6 +12,7 @@ from mcp.server.mcpserver import MCPServer
 
 from agent_cli.mcp_server.stdio import RepairedInput, repaired, serve_stdio
 from agent_cli.system.stop_signals import STOP_SIGNALS
+from tests.tables import each_row
 from tests.waiting import StoppedClock
 
 
@@ -65,7 +66,7 @@ NOT_VALID = "(this message is not valid JSON-RPC 2.0)"
 REFUSED = PING | {"method": NOT_VALID}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "passed_on"),
     [
         (json.dumps(PING), [PING]),

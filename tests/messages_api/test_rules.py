@@ -278,7 +278,7 @@ BROKEN: list[tuple[str, str, Payload, str]] = [
 ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "body", "message"),
     [(rule, body, message) for rule, _, body, message in BROKEN],
     ids=[f"{rule} {name}" for rule, name, _, _ in BROKEN],

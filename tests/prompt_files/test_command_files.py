@@ -20,6 +20,7 @@ from agent_cli.prompt_files.command_files import (
 )
 from agent_cli.system import paths
 from agent_cli.trust.store import TrustStore
+from tests.tables import each_row
 
 
 def write(path: str, text: str) -> Path:
@@ -73,7 +74,7 @@ def test_number_of_entries_searched_for_skills_is_limited() -> None:
     assert len(CommandFiles([skills("skills")]).commands()) == 1000
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "argument", "text"),
     [
         ("fix $ARGUMENTS now", "all of it", "fix all of it now"),
@@ -109,7 +110,7 @@ async def test_print_prompt_that_begins_with_a_command_is_expanded() -> None:
         await written_out("/empty", commands)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("prompt", "name"),
     [
         ("/team now", "/team"),

@@ -2,11 +2,11 @@
 
 import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_cli.prompt_files import split_front_matter
+from tests.tables import each_row
 
 
 def value_of(written: str) -> str:
@@ -14,7 +14,7 @@ def value_of(written: str) -> str:
     return (fields or {})["description"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "value"),
     [
         (r'"Use it.\n\nuser: \"go on\" \\ A \u2019"', 'Use it. user: "go on" \\ A \u2019'),

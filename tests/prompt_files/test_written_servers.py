@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from agent_cli.prompt_files.written_servers import WrittenServers, written_servers
 from agent_cli.trust.effects import effects_of
+from tests.tables import each_row
 
 NPX = {"command": "npx", "args": ["-y", "x@1.10"]}
 BLOCK = """
@@ -23,7 +24,7 @@ def of(written: str, *, key: str = "mcpServers") -> WrittenServers | None:
     return written_servers(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "written",
     [
         BLOCK,
@@ -37,7 +38,7 @@ def test_mcp_servers_field_accepts_names_and_tables_in_any_yaml_form(written: st
     assert of(written) == WrittenServers(("github", "web"), {"web": NPX})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "names"), [(" a, b", ("a", "b")), (" [a, b]", ("a", "b")), ("", ()), (" []", ())]
 )
 def test_mcp_servers_field_accepts_names_separated_by_commas(
@@ -60,7 +61,7 @@ def test_mcp_server_values_are_kept_as_text() -> None:
     assert servers.entries == {"a": {"args": ["1.10", "no", "0o17"]}}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "said"),
     [
         (" {a: &x {b: c}, d: *x}", "its mcpServers must not have aliases (*name)"),

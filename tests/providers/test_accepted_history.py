@@ -14,6 +14,7 @@ from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.providers.anthropic.accepted_history import accepted
 from tests.messages_api import FakeMessagesApi, ReceivedRequest, error, reply, text, thinking
 from tests.providers.asking import asker, request
+from tests.tables import each_row
 
 QUESTION = UserMessage.of("hi")
 ANSWER = UserMessage.of("go on")
@@ -40,7 +41,7 @@ async def sent(*history: LlmMessage, **options: Any) -> ReceivedRequest:
     return api.requests[0]
 
 
-@pytest.mark.parametrize("name", [COMMAND, "functions.read", "", "lire é"])
+@each_row("name", [COMMAND, "functions.read", "", "lire é"])
 async def test_call_by_an_impossible_name_does_not_end_the_session(name: str) -> None:
     """Models have written whole commands there."""
     await sent(*called(name, "t1"))

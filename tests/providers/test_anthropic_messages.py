@@ -45,6 +45,7 @@ from tests.messages_api import (
 )
 from tests.providers.asking import Asked, asker, request
 from tests.records import captured_records
+from tests.tables import each_row
 from tests.waiting import at_growing_limits
 
 CALL = tool_use("read", {"path": "a"}, id="t1")
@@ -115,7 +116,7 @@ async def test_refusal_is_a_reply_with_stop_details() -> None:
     assert (asked.reply.stop_reason, asked.reply.stop_details) == ("refusal", details)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fault", "reason"),
     [
         ("drop", "the connection broke in the reply"),
@@ -307,7 +308,7 @@ async def test_tls_failure_is_reported_with_its_cause() -> None:
     assert "()" not in str(asked.error)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "answer",
     [
         raw(200, b"<html><body>Welcome</body></html>", content_type="text/html; charset=utf-8"),
@@ -513,7 +514,7 @@ async def test_connection_is_reused_for_the_next_request() -> None:
         assert api.connections_made == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "sentence"),
     [
         (
@@ -691,7 +692,7 @@ async def test_api_key_invalid_in_a_header_is_refused_without_showing_the_key(ke
     assert "secret" not in str(asked.error)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("base_url", "fault"),
     [
         ("localhost:1", "does not begin with http:// or https://"),

@@ -17,6 +17,7 @@ from agent_cli.providers.arrivals import (
 from tests.fakes import LIMIT_S
 from tests.messages_api import FakeMessagesApi, reply
 from tests.providers.asking import asker
+from tests.tables import each_row
 
 
 class Body:
@@ -113,7 +114,7 @@ def test_long_reply_in_small_pieces_is_read_with_pauses() -> None:
     assert pauses([0.002] * 201)[-2:] == [0, PAUSE_S]
 
 
-@pytest.mark.parametrize("waited_s", [0.0, 0.0001, PAUSE_S, 1.0])
+@each_row("waited_s", [0.0, 0.0001, PAUSE_S, 1.0])
 def test_pieces_that_arrive_at_once_or_rarely_are_read_without_pauses(waited_s: float) -> None:
     assert not any(pauses([waited_s] * (AFTER_PIECES + 2)))
 

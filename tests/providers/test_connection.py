@@ -16,6 +16,7 @@ from agent_cli.providers.anthropic.connection import (
 from agent_cli.providers.anthropic.messages import AnthropicMessages
 from agent_cli.providers.failures import CallFailed, checked_key, without_password
 from tests.fakes import wrong
+from tests.tables import each_row
 
 DOORS: dict[str, Callable[[], object]] = {
     "base_url of a Connection must be str or None, not int": lambda: Connection(base_url=wrong(5)),
@@ -31,7 +32,7 @@ DOORS: dict[str, Callable[[], object]] = {
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 
 
-@pytest.mark.parametrize("sentence", DOORS)
+@each_row("sentence", DOORS)
 def test_value_of_another_type_is_refused(sentence: str) -> None:
     """It was a traceback of the thread that loads the client; a key is not quoted."""
     with pytest.raises(AgentCliError) as refused:
@@ -40,7 +41,7 @@ def test_value_of_another_type_is_refused(sentence: str) -> None:
     assert str(refused.value) == sentence
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "address"),
     [
         ("https://x", "https://x"),

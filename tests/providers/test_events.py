@@ -19,6 +19,7 @@ from agent_cli.providers.events import EventDecoder, ServerSentEvent, events, jo
 from agent_cli.providers.failures import BrokenReply
 from agent_cli.providers.transport import OpenReply
 from tests.fakes import LIMIT_S
+from tests.tables import each_row
 
 STREAM = (
     b": a comment\n"
@@ -37,7 +38,7 @@ DELTAS = st.builds(
 EVENTS = st.lists(st.one_of(DELTAS, DELTAS, st.just(ReplyStart("m"))), max_size=20)
 
 
-@pytest.mark.parametrize("size", [1, 2, 7, 1000])
+@each_row("size", [1, 2, 7, 1000])
 def test_events_are_parsed_wherever_the_network_splits_the_stream(size: int) -> None:
     """Inside a character, a line ending, a name; an incomplete event is dropped."""
     decoder = EventDecoder()

@@ -167,14 +167,14 @@ def test_html_error_page_is_shortened_to_one_line() -> None:
     assert len(failed.reason) <= QUOTED_CHARS_MAX + len("API error (502: )")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("page", "shown"),
     [
         ("<html><head><title>\nAccess Denied</title></head>policy 7</html>", "Access Denied"),
         ("\n<!DOCTYPE html><p>Blocked", "without a title"),
     ],
 )
-@pytest.mark.parametrize("status", [401, 403, 404, 407])
+@each_row("status", [401, 403, 404, 407])
 def test_page_of_a_firewall_is_not_taken_for_an_answer_of_the_api(
     status: int, page: str, shown: str
 ) -> None:

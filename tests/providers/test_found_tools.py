@@ -4,7 +4,6 @@ import json
 from dataclasses import replace
 from typing import Any, cast
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +21,7 @@ from agent_cli.providers.found_tools import true_call
 from tests.messages_api import FakeMessagesApi, error, reply
 from tests.messages_api.prompt_cache import segments_of
 from tests.providers.asking import asker, request
+from tests.tables import each_row
 
 FINDER = ToolSpec("find", "Find tools", {"type": "object"}, finds_tools=True)
 READ = ToolSpec("read", "Read", {"type": "object"})
@@ -86,7 +86,7 @@ async def test_found_tool_is_called_by_one_that_never_changes_elsewhere() -> Non
     assert (call["name"], call["input"]) == (CALL_FOUND, {"name": "mcp__s__1", "input": {"a": 1}})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "name", "given"),
     [
         ({"name": "mcp__s__1", "input": {"a": 1}}, "mcp__s__1", {"a": 1}),

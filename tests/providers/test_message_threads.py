@@ -24,6 +24,7 @@ from tests.messages_api.prompt_cache import without_markers
 from tests.messages_api.threads import THREADS_BETA
 from tests.providers.asking import Asker, asker, request
 from tests.providers.test_prompt_caching import answers_to
+from tests.tables import each_row
 
 THREADED: dict[str, Any] = {"threads_above_tokens": 1, "threads_elsewhere": True}
 TOOLS = tuple(ToolSpec(f"tool_{n}", "Does it.", {"type": "object"}) for n in range(3))
@@ -96,7 +97,7 @@ async def test_thread_reads_the_cache_as_the_whole_request_does() -> None:
             asked_history += answers_to(usage)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "code",
     [
         "thread_not_found",
@@ -155,7 +156,7 @@ async def test_refused_threads_are_off_for_the_session(
     assert caplog.text.count("beta off") == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("connection", "options"),
     [
         ({"threads_above_tokens": 1}, {}),  # not Anthropic's own address

@@ -89,8 +89,8 @@ def test_schema_with_more_optional_fields_than_the_api_takes_is_not_sent(
     assert (output_format(_object(count, N, required=False)) is not None) is is_sent
 
 
-@pytest.mark.parametrize(("count", "is_sent"), [(16, True), (17, False)])
-@pytest.mark.parametrize("union", [{"type": ["integer", "null"]}, {"anyOf": [N, N]}])
+@each_row(("count", "is_sent"), [(16, True), (17, False)])
+@each_row("union", [{"type": ["integer", "null"]}, {"anyOf": [N, N]}])
 def test_schema_with_more_unions_than_the_api_takes_is_not_sent(
     count: int, union: dict[str, Any], *, is_sent: bool
 ) -> None:

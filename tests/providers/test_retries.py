@@ -47,7 +47,7 @@ async def test_each_retry_is_announced_before_its_wait() -> None:
     assert waits_at_announcement == [0, 1]
 
 
-@pytest.mark.parametrize("status", [408, 409, 500, 502, 503, 504, 529])
+@each_row("status", [408, 409, 500, 502, 503, 504, 529])
 async def test_waits_for_other_transient_failures_start_at_one_second(status: int) -> None:
     """S1-20, C15: try every transient status."""
     busy = error(status, "overloaded_error", "busy")
@@ -68,9 +68,7 @@ async def test_rate_limit_during_a_reply_restarts_the_reply() -> None:
     assert asked.text == "whole"
 
 
-@pytest.mark.parametrize(
-    "kind", ["overloaded_error", "api_error", "timeout_error", "rate_limit_error"]
-)
+@each_row("kind", ["overloaded_error", "api_error", "timeout_error", "rate_limit_error"])
 async def test_transient_error_event_in_a_stream_restarts_the_reply(kind: str) -> None:
     """S1-22, C15: the status was 200, so only the kind of the error shows that it is transient."""
     failed = {"type": "error", "error": {"type": kind, "message": "not now"}}
@@ -82,7 +80,7 @@ async def test_transient_error_event_in_a_stream_restarts_the_reply(kind: str) -
     assert (asked.text, len(asked.retries)) == ("whole", 1)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("headers", "wait_s"),
     [
         ({"retry-after": "3"}, 3),
@@ -250,7 +248,7 @@ async def test_retries_are_counted_across_different_failures() -> None:
     assert it.waits_s == [1, 20, 4]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "kind"),
     [
         (RATE_LIMIT, "429"),

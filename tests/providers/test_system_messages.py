@@ -22,6 +22,7 @@ from agent_cli.providers.anthropic.wire import parameters
 from tests.messages_api import FakeMessagesApi, error, reply, tool_use
 from tests.messages_api.prompt_cache import segments_of
 from tests.providers.asking import asker, request
+from tests.tables import each_row
 
 LATE = ToolSpec("mcp__s__late", "", {"type": "object"}, is_deferred=True)
 ANNOUNCED = ToolSpec(CALL_FOUND, "", {"type": "object"})
@@ -66,7 +67,7 @@ async def test_notice_behind_results_of_tools_follows_them() -> None:
     assert turns[2:] == [("user", ["tool_result"]), ("system", ["[plan mode is on]"])]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("options", "where"),
     [
         ({"model": "claude-sonnet-5"}, {}),

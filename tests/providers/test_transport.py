@@ -203,7 +203,7 @@ def test_model_error_in_the_transport_is_kept_unchanged() -> None:
     assert (failed.error, failed.retryable) == (error, False)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("error", "reason"),
     [
         (httpx2.ReadTimeout("late"), "the reply stopped: nothing for 7.5 s"),

@@ -162,7 +162,7 @@ LEVELS: list[tuple[str, ThinkingLevel | None, dict[str, Any] | str]] = [
 ]
 
 
-@pytest.mark.parametrize(("model", "level", "expected"), LEVELS)
+@each_row(("model", "level", "expected"), LEVELS)
 async def test_each_thinking_level_is_sent_or_refused(
     model: str, level: ThinkingLevel | None, expected: dict[str, Any] | str
 ) -> None:

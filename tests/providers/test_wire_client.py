@@ -26,6 +26,7 @@ from tests.messages_api import FakeMessagesApi, raw, reply
 from tests.messages_api.received import ReceivedRequest
 from tests.messages_api.script import RawAnswer
 from tests.providers.asking import asker, request
+from tests.tables import each_row
 
 # They describe the SDK and its host, for statistics.
 STATISTICS = "x-stainless-"
@@ -128,7 +129,7 @@ async def test_both_clients_count_tokens_alike() -> None:
     assert ours.body == theirs.body
 
 
-@pytest.mark.parametrize(
+@each_row(
     "answer", [None, raw(200, b"[]"), raw(200, b'{"input_tokens": "9"}'), raw(200, b"<html>")]
 )
 async def test_server_without_a_count_gives_none(answer: RawAnswer | None) -> None:
@@ -219,7 +220,7 @@ REFUSALS: list[tuple[int, str, dict[str, str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("status", "body", "headers"), REFUSALS)
+@each_row(("status", "body", "headers"), REFUSALS)
 async def test_both_clients_report_a_refusal_with_the_same_facts(
     status: int, body: str, headers: dict[str, str]
 ) -> None:
@@ -256,7 +257,7 @@ def facts_of(failed: CallFailed) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "said"),
     [
         (b"", "status 400"),
@@ -338,8 +339,8 @@ async def test_both_clients_show_the_same_server_address() -> None:
         await client.aclose()
 
 
-@pytest.mark.parametrize("is_small", [True, False])
-@pytest.mark.parametrize("content_type", ["text/event-stream; charset=utf-8", "text/html"])
+@each_row("is_small", [True, False])
+@each_row("content_type", ["text/event-stream; charset=utf-8", "text/html"])
 async def test_both_clients_report_the_content_type_of_the_answer(
     content_type: str, *, is_small: bool
 ) -> None:

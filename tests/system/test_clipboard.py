@@ -7,10 +7,11 @@ from shlex import quote
 import pytest
 
 from agent_cli.system.desktop import copy_commands, copy_text
+from tests.tables import each_row
 from tests.waiting import StoppedClock, is_alive
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("platform", "environment", "programs"),
     [
         ("darwin", {}, ["pbcopy"]),

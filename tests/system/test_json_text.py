@@ -5,6 +5,7 @@ import time
 import pytest
 
 from agent_cli.system.json_text import load_commented
+from tests.tables import each_row
 
 CHARS = 100_000
 BUDGET_S = 1.0  # a fiftieth is enough
@@ -16,7 +17,7 @@ def test_comments_and_trailing_commas_are_left_out() -> None:
     assert load_commented(text) == {"a": "// no", "b": ['"/*', 2], "c": ",]"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "part", ['"x\\', '\\"', "/*", '"', ", "], ids=["text", "escape", "comment", "quote", "comma"]
 )
 def test_text_that_ends_nowhere_is_refused_at_once(part: str) -> None:

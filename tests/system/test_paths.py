@@ -6,6 +6,7 @@ import pytest
 from platformdirs import PlatformDirs
 
 from agent_cli.system import paths
+from tests.tables import each_row
 
 
 def test_file_paths_follow_the_current_xdg_variables(
@@ -26,8 +27,8 @@ def test_file_paths_follow_the_current_xdg_variables(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("home", ["/home/ada", "/home/ada/", "/", "", "ada", None])
-@pytest.mark.parametrize("chosen", ["/c", "/c/", "c", "", " /c", None])
+@each_row("home", ["/home/ada", "/home/ada/", "/", "", "ada", None])
+@each_row("chosen", ["/c", "/c/", "c", "", " /c", None])
 def test_own_directories_are_those_of_platformdirs(
     monkeypatch: pytest.MonkeyPatch, home: str | None, chosen: str | None
 ) -> None:

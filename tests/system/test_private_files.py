@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.system.private_files import release, target_name, write_private
+from tests.tables import each_row
 
 OLD, NEW = b"old\n" * 5_000, b"new content\n" * 5_000
 
@@ -139,7 +140,7 @@ def test_threads_that_write_the_same_file_never_mix_their_contents(tmp_path: Pat
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
-@pytest.mark.parametrize("name", ["a", ".a", ".lock.old", f"a.{'0' * 16}", f".{'0' * 16}"])
+@each_row("name", ["a", ".a", ".lock.old", f"a.{'0' * 16}", f".{'0' * 16}"])
 def test_only_a_draft_has_the_name_of_another_file(name: str) -> None:
     assert target_name(name) == name
 

@@ -2,12 +2,11 @@
 
 from itertools import product
 
-import pytest
-
 from agent_cli.system.redaction import Redactor, is_secret_name
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "shown"),
     [
         ("key sk-ant-api03-abc_DEF-1 end", "key *** end"),
@@ -54,7 +53,7 @@ def test_a_commands_secret_arguments_are_masked() -> None:
     assert Redactor().arguments(arguments) == ("--token", "***", "-y", "name", "--api-key=***")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "is_secret"),
     [
         ("ANTHROPIC_API_KEY", True),

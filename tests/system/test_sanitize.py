@@ -3,9 +3,8 @@
 import random
 import re
 
-import pytest
-
 from agent_cli.system.sanitize import Filter, clean, clean_but_colors, reveal
+from tests.tables import each_row
 
 HOSTILE = [
     ("plain text, tab\tand newline\n stay", "plain text, tab\tand newline\n stay"),
@@ -32,14 +31,14 @@ FORBIDDEN = re.compile(
 )
 
 
-@pytest.mark.parametrize(("text", "shown"), HOSTILE)
+@each_row(("text", "shown"), HOSTILE)
 def test_control_sequences_and_invisible_controls_are_removed(text: str, shown: str) -> None:
     """Clipboard, title, cursor, links, bidi: a model's text must not control any of them."""
     assert clean(text) == shown
 
 
-@pytest.mark.parametrize(("text", "shown"), HOSTILE)
-@pytest.mark.parametrize("size", [1, 2, 3])
+@each_row(("text", "shown"), HOSTILE)
+@each_row("size", [1, 2, 3])
 def test_sanitized_stream_does_not_depend_on_how_the_text_is_split(
     text: str, shown: str, size: int
 ) -> None:
@@ -82,7 +81,7 @@ def test_reveal_shows_every_hidden_character() -> None:
     assert reveal(text) == "rm x\\r\\x1b[2K\\u202e\\u200b\\U000e0041\ttab\nline"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "character",
     [
         *("\u200e", "\u200f", "\u061c", "\u3164", "\u2061", "\u2064", "\u206a", "\u00ad", "\u115f"),

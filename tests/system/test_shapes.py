@@ -3,12 +3,11 @@
 from collections.abc import Callable
 from types import MappingProxyType
 
-import pytest
-
 from agent_cli.system.shapes import is_array, is_group, is_mapping, is_object, is_sequence
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("guard", "accepted", "refused"),
     [
         (is_object, [{}], [[], MappingProxyType({}), None, "{}"]),

@@ -10,6 +10,7 @@ import pytest
 from agent_cli.headless.report import RunReport, to_line
 from agent_cli.system.stop_signals import UNSTARTED, asks_for_json, unstarted
 from tests.forked import PipedProgram, start
+from tests.tables import each_row
 from tests.waiting import ended_by_signals
 
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -166,7 +167,7 @@ def test_ignored_sighup_does_not_stop_the_run() -> None:
     assert out == f"[{int(signal.SIGTERM)}]\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "asks"),
     [
         ("--output-format json --nope", True),

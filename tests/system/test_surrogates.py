@@ -2,12 +2,11 @@
 
 import json
 
-import pytest
-
 from agent_cli.system.json_text import mend_surrogates
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "mended"),
     [
         ('a "quote"', 'a "quote"'),

@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from agent_cli.contracts.messages import (
 from agent_cli.contracts.timeline import Block, Json, text_block
 from agent_cli.system.redaction import Redactor
 from agent_cli.telemetry.conventions import Content
+from tests.tables import each_row
 
 SECRET = "canary-5d1f7c-secret"
 LIMIT = 70_000
@@ -70,7 +70,7 @@ def test_the_newest_messages_are_kept_when_not_all_fit() -> None:
     assert len(kept) > 5
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [
         {"text": f"a {SECRET} b"},

@@ -6,6 +6,7 @@ import pytest
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.telemetry.target import Signal, Target, is_disabled, target
+from tests.tables import each_row
 
 MINE = "http://mine:1"
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
@@ -16,7 +17,7 @@ def both(base: str) -> Target:
     return Target(Signal(f"{base}/v1/traces"), Signal(f"{base}/v1/metrics"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("setting", "variables", "expected"),
     [
         ("http://mine:1/", {}, both("http://mine:1")),
@@ -52,7 +53,7 @@ def test_otlp_headers_are_parsed_as_specified() -> None:
     assert found.metrics.headers == {"m": "1"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("setting", "variables", "named"),
     [
         ("localhost:4318", {}, "telemetry.endpoint"),

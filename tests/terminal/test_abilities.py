@@ -1,11 +1,10 @@
 """The terminal's abilities, according to the environment."""
 
-import pytest
-
 from agent_cli.terminal.abilities import is_dumb, may_color
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("environment", "dumb", "color"),
     [
         ({"TERM": "xterm-256color"}, False, True),

@@ -1,11 +1,10 @@
 """Detection of terminals that support links."""
 
-import pytest
-
 from agent_cli.terminal.abilities import shows_links
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("environment", "expected"),
     [
         ({}, False),

@@ -27,6 +27,7 @@ from agent_cli.terminal.narration import (
     words,
 )
 from tests.messages_api import cited, fetched, search
+from tests.tables import each_row
 
 
 async def _nothing(*_given: object) -> str:
@@ -76,7 +77,7 @@ def test_notices_and_errors_are_narrated_and_other_events_are_not() -> None:
     assert narrate(events.TurnStart()) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("stop_reason", "error", "sentence"),
     [
         ("end_turn", None, None),
@@ -123,7 +124,7 @@ def test_tool_call_is_described_in_one_short_line() -> None:
     assert describe_call([], "mcp__x__y", {"n": 1, "q": "z" * 200}) == "mcp__x__y " + "z" * 89 + "…"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("elapsed_s", "shown"),
     [(0.04, "0.0 s"), (9.94, "9.9 s"), (12.3, "12 s"), (185, "3 min 5 s"), (7205, "2 h 0 min")],
 )
@@ -132,7 +133,7 @@ def test_duration_is_rounded_to_a_useful_precision(elapsed_s: float, shown: str)
     assert seconds(elapsed_s) == shown
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("elapsed_s", "shown"),
     [
         (-5, "just now"),
@@ -149,7 +150,7 @@ def test_age_is_rounded_to_one_unit(elapsed_s: float, shown: str) -> None:
     assert ago(elapsed_s) == shown
 
 
-@pytest.mark.parametrize("text", ["", "one", " two  words\n\n\tand a tab ", "\n", "naïve 漢字 🙂"])
+@each_row("text", ["", "one", " two  words\n\n\tand a tab ", "\n", "naïve 漢字 🙂"])
 def test_words_of_a_text_joined_give_the_text_back(text: str) -> None:
     """S4-20: byte for byte, cut after whitespace."""
     assert "".join(words(text)) == text

@@ -163,9 +163,7 @@ GONE = {
 PADDING = "\n" + "".join(f"a line that no rule knows, number {n}\n" for n in range(3))
 
 
-@pytest.mark.parametrize(
-    "output", GONE, ids=["pytest", "unittest", "jest", "vitest", "go", "cargo"]
-)
+@each_row("output", GONE, ids=["pytest", "unittest", "jest", "vitest", "go", "cargo"])
 def test_a_test_run_is_its_counts_and_its_failures(output: str) -> None:
     """Each line that stays is as it was, in order; nothing about a passed test does."""
     text, said = folded(f"{output}\n" * 4 + PADDING)
@@ -346,7 +344,7 @@ WGET = [f"{n * 50:6}K .......... .......... {n}% 120M 0s" for n in range(20)]
 DOCKER = [f"#4 sha256:147e02c24f40 {n}.40MB / 100.15MB {n}.6s" for n in range(30)]
 
 
-@pytest.mark.parametrize("steps", [NPM, MAKE, WGET, DOCKER], ids=["npm", "make", "wget", "docker"])
+@each_row("steps", [NPM, MAKE, WGET, DOCKER], ids=["npm", "make", "wget", "docker"])
 def test_steps_that_succeeded_are_their_first_and_last(steps: list[str]) -> None:
     """What stopped them stands where it stood, with the step before it."""
     trouble = "make: *** [Makefile:12: all] Error 2"
@@ -375,7 +373,7 @@ def test_a_step_that_went_wrong_is_never_folded(line: str) -> None:
     assert line in folded("\n".join([*NPM, line, *NPM, *MAKE, line, *MAKE])).text.split("\n")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "listed",
     [
         [f"src/module{n % 3}.c:{n}: serverLog(LL_NOTICE, n);" for n in range(90)],
@@ -599,7 +597,7 @@ GRADLE = ("CartTest > addsLine{n}() PASSED", "CartTest > fails{n}() PASSED")
 SWIFT = ("Test Case '-[Cart a{n}]' started.", "Test Case '-[Cart a{n}]' passed (0.001 seconds).")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "lines",
     [GTEST, CTEST, DOTNET, GRADLE, SWIFT],
     ids=["gtest", "ctest", "dotnet", "gradle", "xct"],

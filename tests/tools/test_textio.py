@@ -67,7 +67,7 @@ LETTERS = {
 }
 
 
-@pytest.mark.parametrize(("encoding", "text"), LETTERS.items(), ids=LETTERS)
+@each_row(("encoding", "text"), LETTERS.items(), ids=LETTERS)
 def test_text_that_latin_1_shows_wrongly_is_unknown_and_keeps_its_bytes(
     encoding: str, text: str
 ) -> None:

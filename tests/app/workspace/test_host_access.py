@@ -22,6 +22,7 @@ from agent_cli.policies.shell import Reach
 from tests.app.test_person import Dialogs
 from tests.e2e.program import agent_cli
 from tests.messages_api import fetched, reply, serve_in_thread, tool_use
+from tests.tables import each_row
 
 PYPI, FILES, OTHER = "pypi.org", "files.pythonhosted.org", "example.com"
 
@@ -98,7 +99,7 @@ async def test_first_contact_asks_once_about_all_hosts_of_the_service() -> None:
     assert it.stopped[-1] == "go on"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "host", "stored", "asks_again"),
     [
         ("Once", OTHER, [], True),
@@ -184,7 +185,7 @@ async def test_command_that_tries_many_names_does_not_ask_for_ever() -> None:
     assert await it.command().decide("b.example.com", 443) == "the user refused b.example.com"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "host", "port", "verdict"),
     [
         ("allow network(example.com)", OTHER, 443, ""),
@@ -232,7 +233,7 @@ async def test_denying_and_asking_rules_win_over_an_answer() -> None:
     assert it.dialogs.offered[1] == ["Once", "No"]
 
 
-@pytest.mark.parametrize("text", ["127.0.0.1", "[::1]", "localhost", "a b", "*.x*", "http://x.com"])
+@each_row("text", ["127.0.0.1", "[::1]", "localhost", "a b", "*.x*", "http://x.com"])
 def test_rule_names_a_host_of_the_internet(text: str) -> None:
     with pytest.raises(SettingsError, match="names no host"):
         parse_rule(f"network({text})", "test")

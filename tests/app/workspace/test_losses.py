@@ -22,6 +22,7 @@ from agent_cli.undo.logs import Loss
 from agent_cli_tools import Workspace
 from agent_cli_tools.bash import BashParameters, bash_tool
 from tests.app.test_person import Dialogs
+from tests.tables import each_row
 
 COMMAND = "make clean"
 
@@ -271,7 +272,7 @@ async def test_nobody_to_ask_protects_the_work_of_others_unless_a_rule_allows(
     assert person.refused_commands == ["git add -A"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "entry"),
     [
         *(("make -j4", "make *"), ("make && npm run build", "make *"), ("cargo test", "")),

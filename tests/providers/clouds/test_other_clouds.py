@@ -14,6 +14,7 @@ from tests.e2e.program import agent_cli
 from tests.messages_api import FakeMessagesApi, raw, reply, serve_in_thread
 from tests.messages_api.clouds import AwsKeys, claude_platform, foundry, vertex
 from tests.providers.asking import asker, request
+from tests.tables import each_row
 
 FOREIGN = "sk-ant-for-anthropic-only"
 PLACE = {"CLOUD_ML_REGION": "europe-west1"}
@@ -171,7 +172,7 @@ async def test_claude_platform_on_aws_gets_signed_requests_without_anthropics_ke
     assert "cache_control" in api.requests[0].body
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("platform", "named", "known"),
     [
         (VERTEX, "claude-sonnet-5-5", "claude-sonnet-5-5"),

@@ -33,6 +33,7 @@ from tests.providers.openai_chat.server import (
     text,
     used,
 )
+from tests.tables import each_row
 
 FIND = ToolSpec("find", "Find tools", {"type": "object"}, finds_tools=True)
 FOUND = ToolSpec("mcp__s__ask", "Ask it.", {"type": "object"}, is_deferred=True)
@@ -238,7 +239,7 @@ async def test_find_changes_no_earlier_byte_and_the_found_tool_can_be_called() -
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     "fault",
     [
         Failure(429, {"message": "slow down"}, {"retry-after": "1"}),

@@ -7,6 +7,7 @@ from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.provider import TextDelta
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.repl.live.backlog import Backlog, Rows, text_of
+from tests.tables import each_row
 
 
 class Clock:
@@ -31,8 +32,8 @@ def shown(waiting: Backlog) -> str:
     return "".join(text_of(item) for item in waiting.take())
 
 
-@pytest.mark.parametrize("speed", [10, 200, 5_000])
-@pytest.mark.parametrize("frame_s", [0.05, 0.033, 0.4])
+@each_row("speed", [10, 200, 5_000])
+@each_row("frame_s", [0.05, 0.033, 0.4])
 def test_text_is_shown_at_the_configured_speed(speed: float, frame_s: float) -> None:
     """S4-28: within 10 %, however long a frame takes."""
     waiting, clock = backlog(speed)

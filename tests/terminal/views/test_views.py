@@ -24,6 +24,7 @@ from agent_cli.terminal.views.table import (
     Tree,
 )
 from agent_cli.terminal.views.texts import MarkdownPage, SourceText
+from tests.tables import each_row
 
 LIMIT_S = 60
 HOSTILE = "[bold]a[/bold] \x1b[31mred\x1b]0;title\x07"
@@ -123,7 +124,7 @@ def test_facts_too_narrow_for_their_texts_have_them_below_their_titles() -> None
     assert drawn_text(pair, width=16).splitlines() == ["mode", "  ask or plan", "  of the session"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "make",
     [
         lambda text: Table([Column("a")], [(text,)]),
