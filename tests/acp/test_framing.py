@@ -13,7 +13,7 @@ from tests.tables import each_row
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=10,
+    max_leaves=5,
 )
 
 
@@ -34,7 +34,7 @@ def test_overlong_line_is_reported_once_and_the_next_line_is_kept() -> None:
     assert buffer.feed(b"678\n1234\n") == [None, b"1234"]
 
 
-@given(st.dictionaries(st.text(), VALUES))
+@given(st.dictionaries(st.text(), VALUES, max_size=3))
 def test_each_line_is_strict_json_that_any_parser_reads(message: dict[str, Any]) -> None:
     """It has no NaN, no lone surrogate and no second line."""
     line = encode(message)
