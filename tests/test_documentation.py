@@ -265,7 +265,9 @@ def test_the_reference_names_each_public_name_once() -> None:
 
 
 def test_each_section_of_the_reference_is_the_public_object() -> None:
-    for path in re.findall(r"^::: ([\w.]+)$", page("api"), re.MULTILINE):
+    paths = re.findall(r"^::: ([\w.]+)$", page("api"), re.MULTILINE)
+    assert paths
+    for path in paths:
         module, name = path.rsplit(".", 1)
         assert getattr(import_module(module), name) is getattr(public, name), path
 

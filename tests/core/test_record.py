@@ -245,6 +245,7 @@ def test_message_that_stays_in_the_context_stays_the_same_object() -> None:
 
         found = conversation.context()
 
+        assert len(found) > len(before)
         kept = max(0, len(before) - 3)  # all but the last reply and its results
         assert list(map(id, found[:kept])) == list(map(id, before[:kept]))
         before = found

@@ -134,6 +134,7 @@ def test_nothing_stands_between_the_question_of_an_agent_and_its_answers() -> No
             rows = terminal.text.split("\n")
             question = next(at for at, row in enumerate(rows) if title in row)
             between = rows[question + 1 : rows.index("allow?")]
+            assert between
             assert all(row.startswith("    ") for row in between), between
             terminal.send("y\r")
             terminal.until("allow? Yes")

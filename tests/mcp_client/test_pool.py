@@ -826,7 +826,9 @@ async def test_wrong_url_is_reported_with_its_http_status(
         servers.start([config, replace(config, name="older", transport="sse")])
         await servers.wait_started(LIMIT_S)
 
-        for state in servers.states():
+        states = servers.states()
+        assert [state.name for state in states] == ["web", "older"]
+        for state in states:
             assert f"did not start: {wrong} answered with HTTP 404 (Not Found);" in state.reason
 
 

@@ -147,6 +147,7 @@ def test_find_changes_no_earlier_byte_of_a_request(turns: list[Any], model: str)
         sent = parameters(asked, compat=model == "other")
         now = [segment.content for segment in segments_of(sent)]
         assert now[: len(before)] == before
+        assert len(now) > len(before)
         before = now
         match turn:
             case list():
@@ -224,6 +225,7 @@ def test_tool_that_comes_late_changes_no_earlier_byte(turns: list[Any], model: s
         sent = parameters(asked, compat=model == "other")
         now = [segment.content for segment in segments_of(sent)]
         assert now[: len(before)] == before
+        assert len(now) > len(before)
         before = now
         if turn == "call":
             name, call_id = (FOUND[known[-1]] if known else READ).name, f"t{at}"

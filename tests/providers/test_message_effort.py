@@ -116,5 +116,6 @@ def test_later_messages_change_no_earlier_byte(levels: list[ThinkingLevel | None
             for each in messages
         ]
         assert bare[: len(before)] == before
+        assert len(bare) > len(before)
         before = bare
         history.append(answer())

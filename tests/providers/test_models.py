@@ -124,7 +124,9 @@ def test_known_model_has_the_facts_of_the_table() -> None:
 
 
 def test_last_price_tier_of_every_model_has_no_length_limit() -> None:
-    for name, facts in model_table().models.items():
+    models = model_table().models
+    assert models
+    for name, facts in models.items():
         assert all(tier.up_to_prompt_tokens for tier in facts.prices[:-1]), name
         assert not any(tier.up_to_prompt_tokens for tier in facts.prices[-1:]), name
 

@@ -243,5 +243,6 @@ def test_later_turns_change_no_earlier_byte(turns: list[list[str]], model: str) 
         asked = request(*history, model=model, tools=tools, thinking_level=level)
         now = [each.content for each in segments_of(parameters(asked, compat=model == "other"))]
         assert now[: len(before)] == before
+        assert len(now) > len(before)
         before = now
         history.append(answer())

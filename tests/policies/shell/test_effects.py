@@ -102,7 +102,9 @@ def test_question_names_six_reasons_and_counts_the_others(
 
 def test_every_effect_of_the_table_begins_with_a_verb_and_no_call_stands_twice() -> None:
     """A second line for the same call would never be said."""
-    for name, entries in effect_table().items():
+    table = effect_table()
+    assert table
+    for name, entries in table.items():
         calls = [(each.subcommand, each.options) for each in entries]
         assert len(calls) == len(set(calls)), name
         assert all(each.says.split()[0].endswith("s") for each in entries), name

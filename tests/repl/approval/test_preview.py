@@ -189,6 +189,7 @@ def test_folded_change_shows_no_lines_that_lead_to_a_hidden_change() -> None:
     for rows_max in range(6, 40):
         shown = folded(rows, rows_max=rows_max, columns=40)
         note = next((at for at, row in enumerate(shown) if "more" in row.text), len(shown))
+        assert shown
         assert note == 0 or shown[note - 1] in (place[2], place[3]), rows_max
 
 
