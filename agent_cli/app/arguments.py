@@ -39,20 +39,18 @@ class Arguments(NamedTuple):
         operands: The words after the command.
         prompt: The first prompt of a session, or None.
         prompts_from: The file from which a session reads its prompts, one per line; "-" is stdin.
-        print_prompt: Text of `-p`; "-" reads it from stdin.
-        prompt_file: The file that holds the text of `-p`.
+        print_prompt, prompt_file: Text of `-p`, or its file; "-" reads it from stdin.
         time_limit_s, tokens_max, output_dir, json_schema: Options of one run of `-p`; in a batch
             they hold for each run, and the output directory for all of them.
-        require_check: Option of one run of `-p`: the command that must exit with 0.
-        park: Option of one run of `-p`: its questions wait for an answer.
+        require_check, park: Options of one run of `-p`: the command that must exit with 0, and
+            whether its questions wait for an answer.
         jobs, budget_usd: Options of a batch: parallel runs, and the limit of cost of all tasks.
-        retries, outage_wait_s, retry_failed: Options of a batch: how often a task is run again, how
-            long an outage is waited for, whether tasks that failed earlier are run again.
+        retries, outage_wait_s, retry_failed: Options of a batch: how often and which tasks are run
+            again, and how long an outage is waited for.
         engine, ray_address: Options of a batch: one of `ENGINES`, and the address of the cluster.
         batch_api: Option of a batch: answer the prompts through the Message Batches API.
-        ray_cpus, ray_wait_s: Options of a batch: the processors of the cluster that one task takes,
-            and how long Ray may take to start.
-        ray_copy: Option of a batch: the nodes share no files, so repositories are sent to them.
+        ray_cpus, ray_wait_s, ray_copy: Options of a batch: processors of the cluster for one task,
+            how long Ray may take to start, and whether repositories are sent to the nodes.
         resume: Id of a session, `CHOOSE_SESSION`, or None.
         name: What the session is called from now on, or None.
         worktree: Name of the worktree to work in, `NEW_WORKTREE`, or None.
@@ -161,8 +159,14 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
 
 
 def help_text(command: str = "") -> str:
-    """Return the output of `--help`; of a *command* that there is, what is about that alone."""
+    """Return the output of `--help`; of a *command*, what is about that alone.
+
+    Raises:
+        UsageError: *command* is one word, and no command.
+    """
     from pathlib import Path
+
+    from agent_cli.contracts.foreign_names import command_here
 
     text = (Path(__file__).parent / "help.txt").read_text(encoding="utf-8")
     usage = (f"  agent-cli {command} ", f"  agent-cli [options] {command} ")
@@ -172,7 +176,15 @@ def help_text(command: str = "") -> str:
         if not line.startswith("   "):
             is_about = line.startswith(usage) or f" {command}: " in line or f"({command}: " in line
         about += [line] if is_about else []
-    return "".join([*about, "\nagent-cli --help lists all that there is\n"]) if about else text
+    known = {key.partition(" ")[0] for key in COMMANDS}
+    if about:
+        return "".join([*about, "\nagent-cli --help lists all that there is\n"])
+    if command in known or len(command.split()) != 1:
+        return text
+    if ours := command_here(command):
+        return text if ours.startswith("--") else help_text(ours)
+    hint = _nearest(command, known)
+    raise UsageError(f"there is no command {command!r}{hint}; agent-cli --help lists all")
 
 
 def _our_words(word: str, words: list[str]) -> Sequence[str] | None:
@@ -327,39 +339,29 @@ def _with_command(arguments: Arguments, operands: list[str]) -> Arguments:
 
 
 def _second_word_needed(name: str, others: Sequence[str], known: Sequence[str]) -> str:
-    choice = f"needs one of: {', '.join(known)}"
-    if not others:
-        return f"{name} {choice}"
-    return f"{name} has no {others[0]!r}{_nearest(others[0], known)}; it {choice}"
+    wrong = f" has no {others[0]!r}{_nearest(others[0], known)}; it" if others else ""
+    return f"{name}{wrong} needs one of: {', '.join(known)}"
 
 
 def _with_foreign(arguments: Arguments, operands: list[str]) -> Arguments | None:
     """Return the arguments that a command of another agent stands for; None if it is none."""
-    from agent_cli.contracts.foreign_names import FOREIGN_COMMANDS
+    from agent_cli.contracts.foreign_names import command_here
 
     name, *rest = operands
-    foreign = FOREIGN_COMMANDS.get(name)
-    if foreign is None:
-        return None
-    match foreign.ours:
-        case "":
-            raise UsageError(f"{name} is a command of {foreign.agents}: {foreign.instead}")
-        case "-p":
-            if rest[:1] == ["resume"]:  # `exec resume ID PROMPT`, `exec resume --last PROMPT`
-                rest.pop(0)
-                if not arguments.continue_session:
-                    arguments = arguments._replace(resume=rest.pop(0) if rest else CHOOSE_SESSION)
-            arguments = arguments._replace(print_prompt=_one_prompt(rest) if rest else "-")
-            # What is a switch of single commands here chooses the format of events there.
-            if arguments.json:
-                return arguments._replace(json=False, output_format="stream-json")
-            return arguments
-        case "--resume":
-            if not arguments.continue_session:
-                arguments = arguments._replace(resume=rest.pop(0) if rest else CHOOSE_SESSION)
-            return arguments._replace(prompt=_one_prompt(rest)) if rest else arguments
-        case command:
-            return _with_command(arguments, [command, *rest])
+    ours = command_here(name)
+    if ours not in ("-p", "--resume"):
+        return _with_command(arguments, [ours, *rest]) if ours else None
+    if ours == "--resume" or rest[:1] == ["resume"]:  # `exec resume ID`, `exec resume --last`
+        rest = rest[1:] if ours == "-p" else rest
+        if not arguments.continue_session:
+            arguments = arguments._replace(resume=rest.pop(0) if rest else CHOOSE_SESSION)
+    if ours == "--resume":
+        return arguments._replace(prompt=_one_prompt(rest)) if rest else arguments
+    arguments = arguments._replace(print_prompt=_one_prompt(rest) if rest else "-")
+    # What is a switch of single commands here chooses the format of events there.
+    if arguments.json:
+        return arguments._replace(json=False, output_format="stream-json")
+    return arguments
 
 
 def _one_prompt(words: Sequence[str]) -> str:

@@ -223,16 +223,12 @@ FOREIGN_SLASH_COMMANDS: Final[Mapping[str, Foreign]] = {
     "keymap": Foreign(_CODEX, "help"),
     "share": Foreign(_PI, "export"),
     "side": Foreign(_CODEX, "btw"),
-    "tree": Foreign(
-        _PI, instead="/rewind goes back to before a prompt, /fork list continues in a copy"
-    ),
+    "tree": Foreign(_PI, instead="/rewind goes back, /fork list continues in a copy"),
     "memory": Foreign(_CLAUDE, instead=_MEMORY),
     "memories": Foreign(_CODEX, instead=_MEMORY),
     "config": Foreign(_CLAUDE, instead="agent-cli config show --origin lists the settings"),
     "settings": Foreign(_CLAUDE_PI, instead="agent-cli config show --origin lists the settings"),
-    "status": Foreign(
-        _CLAUDE_CODEX, instead="/doctor checks the setup; /context and /usage show the session"
-    ),
+    "status": Foreign(_CLAUDE_CODEX, instead="/doctor, /context and /usage each show a part"),
     "session": Foreign(_PI, instead="/context and /usage show the session, /resume lists others"),
     "vim": Foreign(_CLAUDE_CODEX, instead="start with --vi; the setting ui.vi keeps it"),
     "login": Foreign(_ALL, instead="set ANTHROPIC_API_KEY and start anew; /doctor checks it"),
@@ -244,9 +240,7 @@ FOREIGN_SLASH_COMMANDS: Final[Mapping[str, Foreign]] = {
     "plugin": Foreign(_CLAUDE, instead="agent-cli plugins adds, lists and removes plugins"),
     "plugins": Foreign(_CODEX, instead="agent-cli plugins adds, lists and removes plugins"),
     "ide": Foreign(_CLAUDE, instead="editors start agent-cli acp: docs/acp.md"),
-    "sandbox": Foreign(
-        _CLAUDE, instead="/doctor shows the sandbox; [sandbox] in the settings sets it"
-    ),
+    "sandbox": Foreign(_CLAUDE, instead="/doctor shows it; [sandbox] in the settings sets it"),
     "statusline": Foreign(_CLAUDE_CODEX, instead="set status_line.command in the settings"),
     "terminal-setup": Foreign(_CLAUDE, instead="Alt-Enter starts a new line: docs/terminals.md"),
     "stop": Foreign(_CODEX, instead="/jobs stop 1 ends a command in the background"),
@@ -323,6 +317,19 @@ def foreign_words(name: str, glued: str | None, words: list[str]) -> Sequence[st
     if value and glued is not None:
         raise UsageError(f"{name} takes no value")
     return [option, *value] if glued is None else [f"{option}={glued}"]
+
+
+def command_here(name: str) -> str:
+    """Return our words for another agent's command, such as "mode plan" for "/plan", or "".
+
+    Raises:
+        UsageError: Nothing here does the same.
+    """
+    commands = FOREIGN_SLASH_COMMANDS if name.startswith("/") else FOREIGN_COMMANDS
+    foreign = commands.get(name.removeprefix("/"))
+    if foreign and not foreign.ours:
+        raise UsageError(f"{name} is a command of {foreign.agents}: {foreign.instead}")
+    return foreign.ours if foreign else ""
 
 
 def _with_rules(name: str, ours: str, glued: str | None, words: list[str]) -> Sequence[str]:

@@ -317,6 +317,32 @@ def test_help_of_a_command_is_about_that_alone(argv: list[str], shown: str, left
     assert (arguments.command, shown in text, left_out in text) == ("help", True, False)
 
 
+@pytest.mark.parametrize(
+    ("argv", "error"),
+    [
+        (["help", "confg"], "there is no command 'confg' (did you mean config?)"),
+        (["confg", "--help"], "there is no command 'confg' (did you mean config?)"),
+        (["help", "zz"], "there is no command 'zz'; agent-cli --help lists all"),
+        (["help", "login"], "login is a command of Claude Code and Codex: set ANTHROPIC_API_KEY"),
+    ],
+)
+def test_help_of_no_command_names_the_word(argv: list[str], error: str) -> None:
+    """All 130 lines were printed, without a word about the name."""
+    arguments = parse_arguments(argv)
+
+    with pytest.raises(UsageError) as raised:
+        help_text(*arguments.operands[:1])
+
+    assert str(raised.value).startswith(error)
+
+
+def test_help_of_another_agents_command_is_that_of_ours() -> None:
+    """Who comes from Codex types its `exec`, and `plugin` for our `plugins`."""
+    assert help_text("plugin") == help_text("plugins")
+    assert help_text("exec") == help_text("-p")
+    assert help_text("resume") == help_text("help") == help_text()
+
+
 def test_mistyped_option_is_compared_with_all_that_may_be_close() -> None:
     """Names with too few letters of it are left out before, which must lose no suggestion."""
     for known in option_table.OPTIONS:

@@ -70,11 +70,14 @@ def find_command(line: str, app: Application) -> tuple[Command, str]:
     commands = commands_of(app)
     named = {command.name: command for command in commands}
     command = named.get(name) or named.get(without_scope(name))
-    if command is None and (ours := _words_here(name)):
-        ours, *value = ours.split()
-        if value and argument:
-            raise UsageError(f"/{name} takes no argument")
-        command, argument = named[ours], argument or "".join(value)
+    if command is None:
+        from agent_cli.contracts.foreign_names import command_here  # seldom
+
+        if ours := command_here(f"/{name}"):
+            ours, *value = ours.split()
+            if value and argument:
+                raise UsageError(f"/{name} takes no argument")
+            command, argument = named[ours], argument or "".join(value)
     if command is None:
         begun = [each for each in commands if name and each.name.startswith(name)]
         command = begun[0] if len(begun) == 1 else None
@@ -93,20 +96,6 @@ def leaves_the_session(line: str, app: Application) -> bool:
         return line.startswith("/") and find_command(line, app)[0].leaves_the_session
     except UsageError:
         return False
-
-
-def _words_here(name: str) -> str:
-    """Return our words for another agent's command, such as "mode plan"; "" if it is none.
-
-    Raises:
-        UsageError: Nothing here does the same.
-    """
-    from agent_cli.contracts.foreign_names import FOREIGN_SLASH_COMMANDS  # seldom
-
-    foreign = FOREIGN_SLASH_COMMANDS.get(name)
-    if foreign and not foreign.ours:
-        raise UsageError(f"/{name} is a command of {foreign.agents}: {foreign.instead}")
-    return foreign.ours if foreign else ""
 
 
 async def run_command(line: str, context: Context) -> None:
