@@ -72,8 +72,10 @@ class Results:
             case {"agent": str()}:
                 return self.folded(self._prose(result.text), result.text, draw=self._prose)
             case _ if is_error:  # its first line is in the call's own row
-                rows = self._dim(result.text.partition("\n")[2])
-                return self.folded(rows, result.text, last=was_stopped(result.text))
+                below = result.text.partition("\n")[2]
+                if was_stopped(result.text):  # the output of the command
+                    return self.folded(self._dim(below), result.text, last=True)
+                return self.folded(self._prose(below), result.text, draw=self._prose)
             case _:
                 return []
 
@@ -129,6 +131,10 @@ class Results:
         self._kept[self._count] = _Kept(text, file, draw)
         self._kept.pop(self._count - _KEPT_MAX, None)
 
+    def keep_sentences(self, text: str) -> None:
+        """Keep *text* like `keep`; it is shown wrapped between words."""
+        self.keep(text, draw=self._prose)
+
     def folded(
         self,
         rows: list[str],
@@ -174,7 +180,7 @@ class Results:
         return [*rows[:count]] if count else [cut(rows[0], rows_max * self._columns())]
 
     def _prose(self, text: str) -> list[str]:
-        """Return the text of an agent, wrapped between words."""
+        """Return *text*, which people read and no program made, wrapped between words."""
         width = max(self._columns() - len(MARGIN), 1)
         rows = sentence_rows(text.rstrip("\n"), width, self._paint.begin("dim"))
         return [f"{MARGIN}{row}".rstrip() for row in rows] if text.strip() else []
@@ -231,7 +237,7 @@ class Details:
 
     def __init__(self, results: Results, paint: Paint, columns: Callable[[], int]) -> None:
         self.result = results.result
-        self.keep = results.keep
+        self.keep_sentences = results.keep_sentences
         self._results = results
         self._paint = paint
         self._columns = columns

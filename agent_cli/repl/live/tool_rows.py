@@ -196,7 +196,7 @@ class ToolRows:
 
     def _together(self, looks: Sequence[_Call]) -> list[str]:
         """Return one row for several calls that only look; Ctrl-O shows their outcomes."""
-        self._details.keep("\n".join(call.line for call in looks))
+        self._details.keep_sentences("\n".join(call.line for call in looks))
         return [self._shared_row(looks, " · Ctrl-O")]
 
     def _shared_row(self, looks: Sequence[_Call], hint: str = "") -> str:
@@ -321,8 +321,8 @@ class ToolRows:
             first_line, *_ = clean(event.result.text).split("\n", 1)
             outcome, reason = describe_failure(first_line, call.elapsed_s)
             if reason.endswith("…"):
-                self._details.keep(event.result.text)
-                reason = f"{reason} · Ctrl-O"
+                self._details.keep_sentences(event.result.text)
+                reason = f"{reason}{_NO_BREAK}·{_NO_BREAK}Ctrl-O"  # never alone on a row
             is_shown_already = call.started_s is None and reason == self._refused
             words = outcome if is_shown_already else f"{outcome}: {reason}"
             self._refused = reason if call.started_s is None else ""

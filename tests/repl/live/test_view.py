@@ -194,11 +194,24 @@ def test_error_cut_in_its_row_is_kept_in_full_for_output() -> None:
 
     assert " ".join(row.strip() for row in screen.rows).endswith("… · Ctrl-O")
     assert screen.results.output(None) == long
+    drawn = screen.results.drawn(None) or []
+    assert " ".join(row.strip() for row in drawn) == long
+    assert max(map(len, drawn)) <= 80
 
     screen(start("2", "b"), end("2", ToolResult.error("no")))
 
     assert screen.rows[-1] == "✗ read b · failed: no"
     assert screen.results.output(2) is None
+
+
+def test_mark_of_an_error_cut_in_its_row_never_stands_alone_on_a_row() -> None:
+    """`· Ctrl-O` on the last row read as a key without anything to show."""
+    for length in range(20):
+        screen = Screen()
+        error = f"{'x' * (length + 1)} {'no such table ' * 20}"
+        screen(start("1", "a"), end("1", ToolResult.error(error)))
+
+        assert screen.rows[-1].endswith("… · Ctrl-O")
 
 
 def test_call_that_is_tried_first_has_a_live_row_and_the_duration_of_the_attempt() -> None:
