@@ -12,7 +12,7 @@ from agent_cli.app.startup import start
 from agent_cli.app.status_line import status_line
 from agent_cli.system import paths
 from tests.e2e.program import AGENT_CLI, agent_cli, environment, long_sleep, processes_with
-from tests.messages_api import reply, serve_in_thread, tool_use
+from tests.messages_api import error, reply, serve_in_thread, tool_use
 from tests.repl.terminal import Terminal
 from tests.waiting import wait_until
 
@@ -79,6 +79,20 @@ def test_status_line_script_of_claude_code_works_unchanged() -> None:
     assert last["workspace"] == {"current_dir": last["cwd"], "project_dir": last["cwd"]}
     assert last["cwd"] == str(Path.cwd())
     assert last["permission_mode"] == "yolo"
+
+
+def test_status_line_command_gets_no_fast_mode_that_the_api_did_not_give() -> None:
+    """The line below the prompt showed the usual speed; the command still got `-fast`."""
+    settings('sed \'s/.*display_name":"\\([^"]*\\).*/by \\1 ./\'')
+    with (
+        serve_in_thread(error(429, "rate_limit_error", "limit"), reply("Hello.")) as api,
+        Terminal(AGENT_CLI, "--model", "opus-fast", **environment(api, {})) as terminal,
+    ):
+        terminal.until("by claude-opus-5-5-fast .")
+        terminal.send("hi\r")
+        terminal.until("by claude-opus-5-5 .")
+        terminal.send("/exit\r")
+        assert terminal.exit_code() == 0
 
 
 def test_slow_status_line_command_delays_neither_keys_nor_exit() -> None:

@@ -114,10 +114,7 @@ class Status:
         """Update from the agent, whose model may have changed."""
         state = self._agent.state
         effort = f" {state.thinking_level}" if state.thinking_level else ""
-        model_id = state.model.id if state.model else "no model"
-        if model_id == self._refused_fast:
-            model_id = model_id.removesuffix(FAST)
-        self._model = f"{model_id}{effort if state.model else ''}"
+        self._model = f"{self.model_id}{effort}" if state.model else "no model"
         self._window = state.model.context_window if state.model else 0
         if self._conversation is not self._agent.conversation:
             self._conversation = self._agent.conversation
@@ -135,6 +132,13 @@ class Status:
         if self._conversation is of:
             self._of_agents = sum((info.usage for info in reading.result()), self._of_agents)
             self._changed()
+
+    @property
+    def model_id(self) -> str:
+        """The model; without fast mode if the API gave the last reply at the usual speed."""
+        model = self._agent.state.model
+        id = model.id if model else ""
+        return id.removesuffix(FAST) if id == self._refused_fast else id
 
     @property
     def cost_microdollars(self) -> int | None:
@@ -277,7 +281,7 @@ class StatusData:
         await self._count_lines()
         app, state = self._app, self._app.agent.state
         here = str(app.workspace)
-        model = state.model.id if state.model else ""
+        model = self._status.model_id
         data: dict[str, Json] = {
             "hook_event_name": "Status",
             "session_id": app.sessions.id or "",

@@ -79,6 +79,7 @@ def test_status_line_shows_no_fast_mode_that_the_api_did_not_give(
         status(MessageEnd(AssistantMessage((), usage=USAGE, model=model)))
 
     assert status.text(BADGES, urgent=(), columns=200).startswith(f"{shown} minimal · ")
+    assert status.model_id == shown
 
     agent.set_model(replace(MODEL, id="of-mine-fast"))
     status.refresh()
