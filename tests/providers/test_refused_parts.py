@@ -4,7 +4,7 @@ from base64 import b64encode
 
 import pytest
 
-from agent_cli.contracts.errors import ContextOverflow
+from agent_cli.contracts.errors import ContextOverflow, ModelError
 from agent_cli.contracts.media_files import document_block, image_block
 from agent_cli.contracts.messages import (
     AssistantMessage,
@@ -22,12 +22,15 @@ from agent_cli.providers.anthropic.betas import (
     Beta,
     usable,
 )
+from agent_cli.providers.anthropic.connection import Connection
 from agent_cli.providers.anthropic.models import model_by_id, model_table
 from agent_cli.providers.anthropic.platforms import ANTHROPIC, BEDROCK
-from agent_cli.providers.anthropic.refused_parts import LEFT_OUT
+from agent_cli.providers.anthropic.refused_parts import LEFT_OUT, RefusedParts
+from agent_cli.providers.failures import CallFailed
 from tests.messages_api import FakeMessagesApi, ReceivedRequest, Reply, error, reply
 from tests.providers.asking import asker, request
 
+FAST = "claude-opus-5-5-fast"
 CALL: Block = {"type": "tool_use", "id": "t1", "name": "read", "input": {}}
 HISTORY = (
     UserMessage.of("look", [image_block(b"old", "image/png")]),
@@ -207,17 +210,27 @@ async def test_beta_that_a_server_refuses_is_off_for_the_session(
 
 
 @pytest.mark.parametrize(
-    "refusal",
+    ("refusal", "warning"),
     [
-        error(400, "invalid_request_error", "speed: this model has no fast mode"),
-        error(429, "rate_limit_error", "This request would exceed your limit of fast tokens"),
+        (
+            error(400, "invalid_request_error", "speed: this model has no fast mode"),
+            "fast mode: not used any more",
+        ),
+        (
+            error(429, "rate_limit_error", "This request would exceed your limit of fast tokens"),
+            "fast mode: not used for the next 10 min",
+        ),
+        (
+            error(529, "overloaded_error", "Overloaded", headers={"retry-after": "900"}),
+            "fast mode: not used for the next 15 min",
+        ),
     ],
 )
 async def test_fast_mode_that_is_refused_or_used_up_is_off(
-    refusal: Reply, caplog: pytest.LogCaptureFixture
+    refusal: Reply, warning: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The call is repeated at once, at the usual speed and price."""
-    asked = request(model="claude-opus-5-5-fast")
+    asked = request(model=FAST)
     figures = {"input_tokens": 1_000, "output_tokens": 1_000}
     answers = (reply("ok", usage=figures) for _ in range(2))
     async with FakeMessagesApi(refusal, *answers) as api, asker(api) as it:
@@ -228,7 +241,27 @@ async def test_fast_mode_that_is_refused_or_used_up_is_off(
     assert [each.body.get("speed") for each in api.requests] == ["fast", None, None]
     headers = [FAST_MODE.header in each.headers["anthropic-beta"] for each in api.requests]
     assert headers == [True, False, False]
-    assert caplog.text.count("fast mode: not used any more") == 1
+    assert caplog.text.count(warning) == 1
+
+
+@pytest.mark.parametrize(
+    ("asked_delay_s", "pause_s"), [(None, 600.0), (3.0, 600.0), (900.0, 900.0)]
+)
+def test_fast_mode_comes_back_after_the_pause_that_its_limit_asks_for(
+    asked_delay_s: float | None, pause_s: float
+) -> None:
+    """One limit that was reached ended it for the session; a short pause would cost the cache."""
+    times_s = iter([0.0, 0.0, 0.0, 0.0, pause_s - 1, pause_s])
+    refused = RefusedParts(Connection(), lambda: next(times_s))
+    asked = request(model=FAST)
+    limit = CallFailed(ModelError("limit", status=429), retryable=True, asked_delay_s=asked_delay_s)
+
+    sent = refused.parameters(asked)
+    assert refused.retry(asked, sent, limit, tries=0) is asked
+    speeds = [sent.get("speed")]
+    speeds += [refused.parameters(asked).get("speed") for _ in range(3)]
+
+    assert speeds == ["fast", None, None, "fast"]
 
 
 async def test_other_models_than_the_fast_one_answer_at_the_usual_speed() -> None:

@@ -1,11 +1,13 @@
 """Parts of a request that the server refused: it would refuse every later request with them.
 
-A refusal costs nothing, so the call is repeated without the part.
+A refusal costs nothing, so the call is repeated without the part. Fast mode comes back some time
+after its limit was used up.
 """
 
 import json
 import re
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -13,6 +15,7 @@ from agent_cli.contracts.claude_tools import OF_SERVERS
 from agent_cli.contracts.media_files import REQUEST_CHARS_MAX, without_document
 from agent_cli.contracts.provider import Model, ModelRequest
 from agent_cli.contracts.timeline import Block, Json
+from agent_cli.contracts.wording import requested_duration
 from agent_cli.providers.anthropic.accepted_history import without_thinking
 from agent_cli.providers.anthropic.betas import FAST_MODE, Beta, usable
 from agent_cli.providers.anthropic.connection import Connection
@@ -51,6 +54,10 @@ _SEAL: Final = late_pattern(r"\bencrypted_(content|index)\b")
 # "tools.31.custom.input_schema: JSON schema is invalid. ..."
 _TOOL: Final = late_pattern(r"\btools\.(\d+)\.")
 _NAMED_MAX: Final = 5
+# Statuses of the limits of fast mode, which has its own, and its pause after one without a longer
+# `retry-after`: each change of speed reads the whole conversation anew.
+_FAST_LIMITS: Final = (429, 529)
+_FAST_PAUSE_MIN_S: Final = 600.0
 # Fewer characters of images are not the reason for a request that is too large.
 _IMAGE_CHARS_MIN: Final = 250_000
 
@@ -60,14 +67,22 @@ _log = logger(__name__)
 class RefusedParts:
     """The parts that one server refused so far; threads may share it."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, clock: Callable[[], float] = time.monotonic) -> None:
         self._connection = connection
+        self._clock = clock
         self._betas: set[Beta] = set()
+        self._fast_from_s = clock()
         self._fields: set[str] = set()
         self._media: set[str] = set()
         self._tools: set[str] = set()
         self._image_chars_max = REQUEST_CHARS_MAX
         self._translated = Translated()
+
+    @property
+    def _unused(self) -> frozenset[Beta]:
+        """The features that no request uses now."""
+        is_paused = self._clock() < self._fast_from_s
+        return frozenset([*self._betas, *([FAST_MODE] if is_paused else [])])
 
     def parameters(self, request: ModelRequest) -> dict[str, Json]:
         """Return the arguments for *request*, as `wire.parameters`, without the refused parts."""
@@ -77,7 +92,7 @@ class RefusedParts:
             compat=where.compat,
             platform=where.platform,
             image_chars_max=self._image_chars_max,
-            refused=self._betas,
+            refused=self._unused,
             translated=self._translated,
         )
         sent |= where.serving
@@ -95,7 +110,7 @@ class RefusedParts:
     def takes(self, beta: Beta, model: Model) -> bool:
         """Return whether requests for *model* use *beta*."""
         where = self._connection
-        return beta in usable(model, where.platform, compat=where.compat, refused=self._betas)
+        return beta in usable(model, where.platform, compat=where.compat, refused=self._unused)
 
     def retry(
         self, request: ModelRequest, sent: dict[str, Json], failed: CallFailed, *, tries: int
@@ -109,8 +124,9 @@ class RefusedParts:
         """
         if rejects_size(failed):
             return request if self._makes_room(failed, sent) else None
-        if failed.error.status == 429 and "speed" in sent:  # fast mode has a limit of its own
-            return self._without([FAST_MODE], request, failed)
+        if failed.error.status in _FAST_LIMITS and "speed" in sent:
+            self._pause_fast_mode(failed)
+            return request
         if failed.error.status != 400:
             return None
         bare = without_thinking(request.messages)
@@ -149,6 +165,15 @@ class RefusedParts:
                 self._connection.on_refused_tool(name, failed.reason)
         return request
 
+    def _pause_fast_mode(self, failed: CallFailed) -> None:
+        pause_s = max(failed.asked_delay_s or 0.0, _FAST_PAUSE_MIN_S)
+        _warn(
+            f"fast mode: not used for the next {requested_duration(pause_s)}",
+            failed,
+            "fast mode paused",
+        )
+        self._fast_from_s = self._clock() + pause_s
+
     def _makes_room(self, failed: CallFailed, sent: dict[str, Json]) -> bool:
         """Allow half of the media, by their size, from now on; return False without large ones."""
         found = (each for message in messages_of(sent) for each in media(message))
@@ -161,7 +186,7 @@ class RefusedParts:
 
     def _refused_betas(self, request: ModelRequest, failed: CallFailed) -> list[Beta]:
         where = self._connection
-        used = usable(request.model, where.platform, compat=where.compat, refused=self._betas)
+        used = usable(request.model, where.platform, compat=where.compat, refused=self._unused)
         named = f"{failed} {failed.code or ''}"
         return [beta for beta in used if beta.is_named(named)]
 
