@@ -30,6 +30,7 @@ class Report:
         is_complete: Whether all paths that it has to hide are known.
         exposed: The folder of our own installation that commands can change, if there is one.
         by_host: The network is to be open by host; only bubblewrap can hold that.
+        is_untested: Nothing could be tried, so it is used without proof that it holds.
     """
 
     state: State
@@ -39,6 +40,7 @@ class Report:
     is_complete: bool = True
     exposed: Path | None = None
     by_host: bool = False
+    is_untested: bool = False
 
     @property
     def holds(self) -> bool:

@@ -279,7 +279,7 @@ class Sandbox:
                 return self._use(backend, reasons)
             reasons.append(f"{backend.program or backend.state}: {reason}")
         if untried:
-            return self._use(*untried)
+            return replace(self._use(*untried), is_untested=True)
         if is_short:
             raise OSError("; ".join(reasons))
         return Report("none", reason="; ".join(reasons) or "no bubblewrap, and no Landlock")

@@ -500,7 +500,7 @@ def test_shortage_of_processes_does_not_switch_the_sandbox_off(tmp_path: Path) -
     again = tried.probe()
     tried.close()
 
-    assert report.state == "bwrap"
+    assert (report.state, report.is_untested) == ("bwrap", True)
     why = "used untested: [Errno 11] Resource temporarily unavailable"
     assert report.sentence == f"bubblewrap, no network ({why})"
     assert again.state == "bwrap", "it is not remembered as one that holds"

@@ -138,7 +138,8 @@ def _local(startup: StartupContext, model: Model) -> Iterator[Check]:
     sandbox = parts.sandbox(startup)
     report = sandbox.report or sandbox.probe()
     sandbox.close()
-    yield Check("sandbox", None if report.state == "off" else report.holds, report.sentence)
+    holds = report.holds and not report.is_untested
+    yield Check("sandbox", None if report.state == "off" else holds, report.sentence)
     yield _undo(startup, report)
     shell = find_program("bash", outside=startup.workspace)
     yield Check("shell", shell is not None, str(shell) if shell else "bash is missing: install it")

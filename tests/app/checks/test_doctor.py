@@ -103,6 +103,22 @@ async def test_doctor_reports_a_full_disk(
     assert "(No space left on device): free space on its disk" in failed[1]
 
 
+async def test_doctor_counts_a_sandbox_that_could_not_be_tested_as_a_fault(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It was "ok" beside the words "used untested"."""
+    paths.state_dir().parent.mkdir(parents=True)
+    paths.state_dir().write_text("a file where the folder should be")
+
+    code = await examine(start(Arguments(), may_ask=False))
+
+    lines = capsys.readouterr().out.splitlines()
+    [sandbox] = [line for line in lines if line[6:].startswith("sandbox")]
+    assert code == 1
+    assert sandbox.startswith("FAIL")
+    assert "used untested: " in sandbox
+
+
 async def test_doctor_without_an_api_key_reports_only_the_key(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
