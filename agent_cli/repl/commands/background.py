@@ -177,7 +177,8 @@ def _call_row(call: ToolOutput, tools: Sequence[Tool]) -> str:
         case Pending(why="approval"):
             return f"? {text} · waits for your decision"
         case Pending():
-            return f"… {text} · {'not begun' if started is None else 'at work'}"
+            # Without a start it waits, or is tried read-only.
+            return f"… {text} · {'no result yet' if started is None else 'at work'}"
         case Error(content=content):
             words = describe_failure(text_of(content).partition("\n")[0], elapsed_s)
             return f"✗ {text} · {': '.join(words)}"
