@@ -292,8 +292,11 @@ class LiveScreen:
             self._escaped_at_s = now_s
 
     def end_of_input(self) -> None:
-        """Leave; only the second time where something would be lost that the prompt hides."""
-        if self._leaves_next or not self.lost():
+        """Leave; only the second time at a question, or if a loss is not seen at the prompt.
+
+        At a question the key is often meant to close that alone, as in a shell.
+        """
+        if self._leaves_next or not (self.asking.question or self.lost()):
             self.leave()
         else:
             self._hint_at_leaving("Ctrl-D")

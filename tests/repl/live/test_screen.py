@@ -524,6 +524,20 @@ async def test_ctrl_d_leaves_at_once_unless_something_would_be_lost(
         await it.until(lambda: not it.screen.app.is_running)
 
 
+async def test_ctrl_d_at_a_question_leaves_only_the_second_time(tmp_path: Path) -> None:
+    """In a shell the key closes the question alone; here it ended the session and its run."""
+    async with live(tmp_path) as it:
+        asked = await it.asked("attach? ", "yn")
+        it.type(CTRL_D)
+        await it.until(lambda: it.rows == ["attach?", "press Ctrl-D again to leave"])
+        assert not asked.done()
+        it.type(CTRL_D)
+
+        await it.until(lambda: not it.screen.app.is_running)
+        with pytest.raises(EOFError):
+            await asked
+
+
 async def test_arrow_up_restores_a_draft_that_ctrl_c_cleared(tmp_path: Path) -> None:
     """Typed text is never lost."""
     async with live(tmp_path) as it:
