@@ -26,9 +26,9 @@ class OpenQuestion:
     `has_kept` that a line was no answer, and `has_slipped` that it was no sentence either. One that
     `is_known` was on the screen a moment ago and accepts answers at once.
 
-    Only whole lines, sent with Enter, are answers. With `only_keys` only one of `keys` is; with
-    `choices` there is a list, and the typed text stays in the input, because it may be the answer;
-    text begun before the list is a message for the agent.
+    Only whole lines are answers. With `only_keys` only one of `keys` is; with `choices` there is a
+    list, where a digit needs no Enter, and the typed text stays in the input, because it may be the
+    answer; text begun before the list is a message for the agent.
     """
 
     message: str

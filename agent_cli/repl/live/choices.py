@@ -94,6 +94,17 @@ class Choices:
         """Whether Enter sends the text, and answers nothing."""
         return self.has_message and self._selected is None
 
+    def takes_at_once(self, text: str) -> bool:
+        """Return whether *text* is the whole digit of one answer, which needs no Enter.
+
+        It needs Enter where text may be meant otherwise: where a message waits, or several numbers
+        can be typed.
+        """
+        if self.has_message or self._default is None or not text.isdecimal():
+            return False
+        begun = [each for each in self.all if any(line.startswith(text) for line in each.lines)]
+        return len(begun) == 1 and text in begun[0].lines and not begun[0].is_checkbox
+
     def move(self, rows: int) -> None:
         """Move the mark, cyclically; the last row is for text."""
         count = len(self._listed) + bool(self._text)

@@ -1,5 +1,7 @@
 """Key bindings; /help describes them."""
 
+import asyncio
+
 from prompt_toolkit.filters import (
     Condition,
     FilterOrBool,
@@ -21,7 +23,7 @@ from prompt_toolkit.search import accept_search, stop_search
 from agent_cli.contracts.errors import UsageError
 from agent_cli.repl.dialogue import ASIDE, Choice
 from agent_cli.repl.live.agent_rows import bind_agent_keys
-from agent_cli.repl.live.asking import OpenQuestion
+from agent_cli.repl.live.asking import SILENCE_S, OpenQuestion
 from agent_cli.repl.live.input.keyboard import ALT, Keyboard
 from agent_cli.repl.live.queue_edit import bind_queue_keys
 from agent_cli.repl.live.screen import LiveScreen
@@ -45,6 +47,7 @@ def bind_keys(screen: LiveScreen) -> None:
     screen.app.key_bindings = keys
     screen.app.key_processor.after_key_press += screen.insert_answer
     screen.app.key_processor.after_key_press += screen.await_second_key
+    screen.app.key_processor.after_key_press += _Digits(screen)
 
 
 def _know_shift_enter() -> None:
@@ -281,6 +284,32 @@ def _answer_with_line(screen: LiveScreen) -> None:
     if not (isinstance(answer, Choice) and asking.choices and asking.choices.leaves(text, answer)):
         screen.buffer.reset()  # not added to the history: it is not a prompt, and may be private
     asking.answer(answer)
+
+
+class _Digits:
+    """Answers a list with a digit, once no key followed: `2 is wrong, because` is a sentence."""
+
+    def __init__(self, screen: LiveScreen) -> None:
+        self._screen = screen
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __call__(self, _keys: object) -> None:
+        """Begin to wait, or no longer."""
+        asking, text = self._screen.asking, self._screen.draft.text
+        if self._timer:
+            self._timer.cancel()
+        question, choices = asking.question, asking.choices
+        # One that was typed before the list could be read waits for Enter.
+        if question and question.is_ripe and choices and choices.takes_at_once(text):
+            self._wait(question, text, question.clock() + SILENCE_S)
+
+    def _wait(self, question: OpenQuestion, text: str, until_s: float) -> None:
+        left_s = until_s - question.clock()
+        if left_s > 0:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(left_s, self._wait, question, text, until_s)
+        elif self._screen.asking.question is question and self._screen.draft.text == text:
+            _answer_with_line(self._screen)
 
 
 def _bind_editing(keys: KeyBindings, screen: LiveScreen) -> None:

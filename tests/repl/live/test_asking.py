@@ -295,6 +295,84 @@ async def test_space_takes_the_marked_checkbox_and_is_text_before_one_is_marked(
         assert await asked is boxes[0]
 
 
+async def asked_with_digits(it: Live, *more: Choice) -> "asyncio.Future[Choice | str]":
+    """Ask with two numbered answers, and wait until they can be taken."""
+    listed = [Choice("Yes", ("y",)).numbered(1), Choice("No", ("n",)).numbered(2), *more]
+    asked = asyncio.ensure_future(it.screen.asking.select("allow? ", listed, text="decline"))
+    await it.until(lambda: "allow?" in it.rows)
+    it.now_s += SILENCE_S + 0.01
+    await it.until(lambda: "❯ 1 Yes" in it.rows)
+    return asked
+
+
+async def nothing_taken(it: Live, asked: "asyncio.Future[Choice | str]") -> None:
+    """Wait for longer than a digit does."""
+    it.now_s += SILENCE_S + 0.01
+    await asyncio.wait([asked], timeout=2 * SILENCE_S)
+    assert not asked.done()
+
+
+async def test_digit_answers_a_list_without_enter(tmp_path: Path) -> None:
+    """Claude Code and Codex take it at once; here it only moved the mark."""
+    async with live(tmp_path) as it:
+        asked = await asked_with_digits(it)
+        it.type("2")
+        await it.until(lambda: "❯ 2 No" in it.rows)
+        it.now_s += SILENCE_S
+
+        taken = await asked
+        assert isinstance(taken, Choice)
+        assert taken.label == "No"
+        await it.until(lambda: it.rows == ["allow? No", "you>"])
+
+
+async def test_digit_that_begins_a_sentence_or_a_longer_number_answers_nothing(
+    tmp_path: Path,
+) -> None:
+    """A comment such as "2 is wrong" is text for the model."""
+    async with live(tmp_path) as it:
+        asked = await asked_with_digits(it)
+        it.type("2")
+        it.type(" is wrong")
+        await it.until(lambda: "allow? 2 is wrong" in it.rows)
+        await nothing_taken(it, asked)
+        it.type("\r")
+        assert await asked == "2 is wrong"
+
+        asked = await asked_with_digits(it, Choice("Tenth", ("10",), key="10"))
+        it.type("1")
+        await it.until(lambda: "allow? 1" in it.rows)
+        await nothing_taken(it, asked)
+        it.type("0\r")
+        taken = await asked
+        assert isinstance(taken, Choice)
+        assert taken.label == "Tenth"
+
+
+@each_row("typed", ["before", "too early", "behind a message"])
+async def test_digit_that_was_meant_for_something_else_waits_for_enter(
+    typed: str, tmp_path: Path
+) -> None:
+    """A list that opens while somebody types takes nothing by itself."""
+    listed = [Choice("Yes", ("y",)).numbered(1), Choice("No", ("n",)).numbered(2)]
+    async with live(tmp_path) as it:
+        it.screen.asking.has_unsent = lambda: typed == "behind a message"
+        if typed == "before":
+            it.type("1")
+            await it.until(lambda: it.rows == ["you> 1"])
+        asking = it.screen.asking.select("allow? ", listed, text="decline")
+        asked = asyncio.ensure_future(answer(asking))
+        await it.until(lambda: it.rows[0].startswith("allow?"))
+        it.now_s += 9 if typed == "behind a message" else 0
+        if typed != "before":
+            it.type("1")
+        await it.until(lambda: it.rows[0].startswith("allow? 1"))
+        await nothing_taken(it, asked)
+
+        it.type(CTRL_C)
+        assert await asked == "interrupted"
+
+
 async def asked_in_normal_mode(it: Live) -> "asyncio.Future[Choice | str]":
     """Ask yes (the mark) or no while vi is in normal mode; return the future answer."""
     await it.press(ESCAPE)
