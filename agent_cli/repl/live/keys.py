@@ -45,6 +45,7 @@ def bind_keys(screen: LiveScreen) -> None:
     queued = Condition(lambda: bool(screen.listener.queued) and not screen.asking.question)
     bind_queue_keys(keys, screen.queue, screen.draft, queued)
     screen.app.key_bindings = keys
+    screen.buffer.on_text_changed += screen.forget_hint
     screen.app.key_processor.after_key_press += screen.insert_answer
     screen.app.key_processor.after_key_press += screen.await_second_key
     screen.app.key_processor.after_key_press += _Digits(screen)

@@ -307,6 +307,10 @@ class LiveScreen:
         self.refresh()
         asyncio.get_running_loop().call_later(_LEAVE_WITHIN_S, self.refresh)
 
+    def forget_hint(self, _buffer: object) -> None:
+        """Forget the press that began to leave: the user has gone on."""
+        self._hinted_at_s = -_LEAVE_WITHIN_S
+
     def leave(self) -> None:
         """End the session."""
         self.painter.drop_tail()

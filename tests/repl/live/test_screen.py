@@ -496,8 +496,17 @@ async def test_hint_that_the_next_ctrl_c_leaves_is_gone_when_it_no_longer_does(
         await it.until(lambda: it.rows == ["you>", "press Ctrl-C again to leave"])
         it.now_s += 2
         it.screen.refresh()
-
         await it.until(lambda: it.rows == ["you>"])
+
+        it.type(CTRL_C)
+        await it.until(lambda: it.rows == ["you>", "press Ctrl-C again to leave"])
+        it.type("a prompt")
+        await it.until(lambda: it.rows == ["you> a prompt"])
+        it.type(CTRL_C)  # clears it
+        await it.until(lambda: it.rows == ["you>"])
+        it.type(CTRL_C)
+
+        await it.until(lambda: it.rows == ["you>", "press Ctrl-C again to leave"])
 
 
 @each_row(
