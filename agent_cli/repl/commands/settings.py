@@ -12,6 +12,7 @@ from agent_cli.contracts.permission_modes import MODE_DESCRIPTIONS, mode_named
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.wording import one_line
 from agent_cli.repl.commands import Command, Context, pick, show
+from agent_cli.system import paths
 from agent_cli.system.sanitize import clean
 
 _LEVELS: Final[dict[str, ThinkingLevel | None]] = {
@@ -153,6 +154,9 @@ def _permissions(context: Context, _argument: str) -> None:
     columns = [Column("verdict"), Column("rule"), Column("set in", style="dim")]
     rows = [(kind, str(rule), rule.origin) for kind, rule in permissions.rules()]
     show(context, Table(columns, rows, empty="no rules"))
+    if kept := permissions.project_file:
+        file = paths.shown(kept)
+        context.writer.aside(f"answers keep rules in {file}: change them there, for later sessions")
     if contacts := context.app.contacts:
         columns = [Column("host"), Column("asked for by"), Column("in this session", style="dim")]
         found = [(each.host, each.asked_by, each.refusal or "reached") for each in contacts]

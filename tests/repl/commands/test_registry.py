@@ -734,6 +734,7 @@ def test_permissions_command_shows_the_mode_and_the_active_rules() -> None:
     assert said("/permissions", "/mode") == [
         "mode: ask, asks before every change",
         "deny  read(.env)  appsettings.toml:3",
+        "answers keep rules in permissions.toml: change them there, for later sessions",
         "mode: ask, asks before every change",
         "  ask: asks before every change",
         "  auto-edit: edits files of the workspace without asking",
