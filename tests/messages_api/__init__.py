@@ -28,7 +28,8 @@ and `FakeMessagesApi(answer=function)` asks the function for every one. Answers 
 
 `gate=Gate()` holds the stream before every delta until `gate.open()`, or `gate.open(2)` for two;
 `gate=Pace(0.02)` pauses there. `hold_at=n` holds it only before event n; at 0 not even the status
-is sent. `gate.reached` is a threading.Event set when the server waits there. An exhausted script
+is sent. A value in the input of a tool without `eager_input_streaming` arrives when it is whole.
+`gate.reached` is a threading.Event set when the server waits there. An exhausted script
 answers 500.
 
 Requests are kept in `api.requests` (headers, body, raw, at_s, answered, disconnected), refusals in

@@ -33,7 +33,7 @@ from tests.messages_api.script import (
 )
 from tests.messages_api.signed_thinking import SignedThinking
 from tests.messages_api.threads import HeldThreads
-from tests.messages_api.wire_format import steps_of
+from tests.messages_api.wire_format import eager_tools, steps_of
 
 Door: TypeAlias = Callable[[ReceivedRequest], ReceivedRequest | Refusal]
 """What a cloud puts before the API: refuses a request, or returns what the API gets."""
@@ -233,7 +233,8 @@ class FakeMessagesApi:
             "request-id": f"req_{number:06}",
             **answer.headers,
         }
-        return RawAnswer(200, headers, steps_of(answer, message))
+        steps = steps_of(answer, message, eager=eager_tools(request.body))
+        return RawAnswer(200, headers, steps)
 
     def _usage(self, request: ReceivedRequest, answer: Reply) -> Payload:
         simulated = self._cache.usage(request.body)

@@ -265,6 +265,18 @@ BROKEN: list[tuple[str, str, Payload, str]] = [
         "all content must be type `text`",
     ),
     ("R39", "image size", request(messages=[user(image(data="A" * 10_485_761))]), "10 MB"),
+    (
+        "R18",
+        "unknown field of a tool",
+        request(tools=[{**TOOL, "eager": True}]),
+        "tools.0.custom.eager: Extra inputs are not permitted",
+    ),
+    (
+        "R18",
+        "eager, but not whether",
+        request(tools=[{**TOOL, "eager_input_streaming": "yes"}]),
+        "tools.0.custom.eager_input_streaming: Input should be",
+    ),
     ("fields", "unknown field", request(seed=1), "seed: Extra inputs are not permitted"),
     ("fields", "binding without its beta", request(thinking=DROP), "block_binding"),
     ("stream", "not streaming", request(stream=False), "only streams"),
@@ -308,6 +320,7 @@ async def test_fake_api_answers_valid_requests() -> None:
         request(model="claude-haiku-4-5", messages=[user("a"), assistant("prefill")]),
         request(system="you", tools=[TOOL], cache_control=SHORT, tool_choice={"type": "auto"}),
         request(messages=[user(image())]),
+        request(tools=[{**TOOL, "eager_input_streaming": True}]),
     ]
     async with FakeMessagesApi(answer=lambda _request: reply("fine")) as api:
         statuses = [(await post(api, body))[0] for body in bodies]

@@ -22,11 +22,13 @@ from tests.messages_api import (
     raw,
     reply,
     serve_in_thread,
+    tool_use,
 )
 from tests.messages_api.prompt_cache import PromptCache
 from tests.messages_api.script import Payload
 from tests.messages_api.server import NO_LINGER
 from tests.messages_api.test_rules import HEADERS, LONG, SHORT, post, request, text, user
+from tests.messages_api.wire_format import steps_of
 from tests.tables import each_row
 
 ROOT = Path(__file__).parents[2]
@@ -77,6 +79,36 @@ async def test_closed_gate_holds_the_stream() -> None:
         gate.open()
 
         assert (await answer)[1].count("text_delta") == 3
+
+
+def test_value_in_the_input_of_a_tool_is_held_back_until_it_is_whole() -> None:
+    """Unless the tool asks for its input as it is written; a value that was cut is never sent."""
+    written: Payload = {"path": "a,b", "edits": [{"old": "}"}], "x": "y" * 20}
+    said = reply(tool_use("write", written, id="t1"), gate=Gate(), chunk_chars=8)
+    cut = tool_use("write", id="t1", raw='{"path": "a", "content": "half of it')
+    ended = reply(cut, stop_reason="max_tokens")
+
+    # A full stop for each piece that the model writes.
+    assert _input_of(said, ["write"]) == (
+        '.{"path":. "a,b", ."edits":. [{"old".: "}"}],. "x": "y.yyyyyyyy.yyyyyyyy.yyy"}'
+    )
+    assert _input_of(said, []) == (
+        '..{"path": "a,b", ..."edits": [{"old": "}"}],.... "x": "yyyyyyyyyyyyyyyyyyyy"}'
+    )
+    assert _input_of(ended, ["write"]) == '{"path": "a", "content": "half of it'
+    assert _input_of(ended, []) == '{"path": "a", "c'
+
+
+def _input_of(said: Reply, eager: list[str]) -> str:
+    """Return the input of the call as it is sent, with a full stop for each wait at the gate."""
+    sent = ""
+    for step in steps_of(said, {}, eager=eager):
+        if isinstance(step, bytes):
+            event: Payload = json.loads(step.partition(b"data: ")[2])
+            sent += event.get("delta", {}).get("partial_json", "")
+        else:
+            sent += "."
+    return sent
 
 
 async def test_disconnect_of_a_client_is_noticed() -> None:

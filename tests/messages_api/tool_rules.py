@@ -15,6 +15,10 @@ MESSAGE_EFFORT_MODEL = re.compile(
 TOOL_CHANGES_BETA = "mid-conversation-tool-changes-2026-07-01"
 INLINE_TOOLS_BETA = "inline-tools-2026-09-15"
 CALL_ID = re.compile(r"^[a-zA-Z0-9_-]+$")
+TOOL_FIELDS = {
+    "name", "description", "input_schema", "type", "cache_control", "strict", "defer_loading",
+    "eager_input_streaming", "input_examples", "allowed_callers",
+}  # fmt: skip
 
 
 def tool_pairs(merged: list[Payload]) -> Refusals:
@@ -86,6 +90,10 @@ def tools(body: Payload) -> Refusals:
         names.add(tool["name"])
         if "type" in tool:
             continue  # the API's own: `hosted_rules`
+        for name in set(tool) - TOOL_FIELDS:
+            yield bad("R18", f"tools.{index}.custom.{name}: Extra inputs are not permitted")
+        if not isinstance(tool.get("eager_input_streaming", True), bool):
+            yield bad("R18", f"tools.{index}.custom.eager_input_streaming: Input should be boolean")
         if (tool.get("input_schema") or {}).get("type") != "object":
             yield bad("R18", f"tools.{index}.custom.input_schema.type: Input should be 'object'")
     yield from _deferred(body)

@@ -1,23 +1,41 @@
 """A scripted reply on the wire: its events, their pace, and the fault that ends them."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from tests.messages_api.gate import Gate
 from tests.messages_api.hosted_rules import usage_of
 from tests.messages_api.script import Fault, Payload, Reply, Step
 
 
-def steps_of(answer: Reply, message: Payload) -> tuple[Step, ...]:
-    """Return the body of *answer*; *message* is the `message` of its message_start, with usage."""
+def steps_of(answer: Reply, message: Payload, *, eager: Collection[str] = ()) -> tuple[Step, ...]:
+    """Return the body of *answer*; *message* is the `message` of its message_start, with usage.
+
+    Each value in the input of a tool is held back until it is whole, except for the *eager* ones.
+    """
     events = list(_events(answer, message))
     for index, payload in answer.extra_events:
         events.insert(index, payload)
+    held = _held_back(answer, eager)
     if answer.fault is None:
-        return tuple(_paced(answer, events))
+        return tuple(_paced(answer, events, held))
     kept = events[: answer.fault_after]
     rest = [_sse(event, answer) for event in events[answer.fault_after :]]
-    return (*_paced(answer, kept), *_fault_steps(answer, rest))
+    return (*_paced(answer, kept, held), *_fault_steps(answer, rest))
+
+
+def eager_tools(body: Payload) -> set[str]:
+    """Return the names of the tools in *body* whose input is sent as it is written."""
+    tools = body.get("tools") or []
+    return {tool["name"] for tool in tools if tool.get("eager_input_streaming")}
+
+
+def _held_back(answer: Reply, eager: Collection[str]) -> set[int]:
+    return {
+        index
+        for index, block in enumerate(answer.blocks)
+        if block["type"] == "tool_use" and block["name"] not in eager
+    }
 
 
 def _events(answer: Reply, message: Payload) -> Iterator[Payload]:
@@ -86,13 +104,47 @@ def _sse(event: Payload, answer: Reply) -> bytes:
     return f"{name}data: {json.dumps(written, ensure_ascii=False)}\n\n".encode()
 
 
-def _paced(answer: Reply, events: list[Payload]) -> Iterator[Step]:
+def _paced(answer: Reply, events: list[Payload], held: Collection[int]) -> Iterator[Step]:
+    """Yield the events, with a wait at the gate for each piece that the model writes."""
+    waiting: list[bytes] = []
+    written = _Input()
     for index, event in enumerate(events):
         if answer.gate is not None and answer.fault != "stall":
             every_delta = answer.hold_at is None and event["type"] == "content_block_delta"
             if every_delta or answer.hold_at == index:
                 yield answer.gate
-        yield _sse(event, answer)
+        if event["type"] == "content_block_start":
+            written = _Input()
+        elif event["type"] == "content_block_stop" and answer.stop_reason == "max_tokens":
+            waiting.clear()  # a value that was cut is never sent
+        waiting.append(_sse(event, answer))
+        is_held = event["type"] == "content_block_delta" and event["index"] in held
+        if not is_held or written.ends_value(event["delta"]["partial_json"]):
+            yield from waiting
+            waiting.clear()
+    yield from waiting
+
+
+class _Input:
+    """The input of a call, as the model writes it."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._in_text = self._escaped = False
+
+    def ends_value(self, piece: str) -> bool:
+        """Take the next piece; return whether a value of the input ends in it."""
+        ended = False
+        for char in piece:
+            if self._in_text:
+                self._in_text = self._escaped or char != '"'
+                self._escaped = char == "\\" and not self._escaped
+            elif char == '"':
+                self._in_text = True
+            else:
+                self._depth += (char in "{[") - (char in "}]")
+                ended |= char in ",}" and self._depth <= 1
+        return ended
 
 
 def _fault_steps(answer: Reply, rest: list[bytes]) -> tuple[Step, ...]:

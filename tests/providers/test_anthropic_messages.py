@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import json
 import socket
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from agent_cli.contracts.provider import (
     ToolCallStart,
 )
 from agent_cli.contracts.timeline import Usage
+from agent_cli.contracts.tooling import ToolSpec
 from agent_cli.providers.anthropic.connection import Connection, base_url
 from agent_cli.providers.anthropic.messages import AnthropicMessages
 from agent_cli.providers.events import joined
@@ -387,6 +389,24 @@ async def test_blank_events_are_skipped_and_a_number_too_long_is_asked_for_again
 
     assert [retry.reason[:23] for retry in asked.retries] == ["the reply was garbled: "]
     assert asked.reply.usage.input_tokens == 7
+
+
+async def test_long_input_of_a_tool_arrives_while_it_is_written() -> None:
+    """The API would hold it back until it is whole, which takes minutes for a large file."""
+    gate = Gate()
+    written = {"path": "a", "content": "x" * 64}
+    said = reply(tool_use("write", written), gate=gate)
+    tool = ToolSpec("write", "Write a file", {"type": "object"})
+    arrived = ""
+    gate.open(4)
+    async with FakeMessagesApi(said) as api, asker(api) as it:
+        async for event in it.provider.stream(request(tools=(tool,))):
+            if isinstance(event, ToolCallDelta):
+                arrived += event.delta
+                if len(arrived) == 4 * said.chunk_chars:
+                    gate.open()
+
+    assert arrived == json.dumps(written)
 
 
 async def test_invalid_json_in_tool_arguments_reaches_the_caller_as_text() -> None:

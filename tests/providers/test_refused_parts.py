@@ -209,6 +209,22 @@ async def test_beta_that_a_server_refuses_is_off_for_the_session(
     assert caplog.text.count("beta off") == 1
 
 
+async def test_input_of_tools_arrives_whole_from_a_server_that_sends_it_in_no_other_way(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Amazon Bedrock refused the mark for months after it was said to be for all platforms."""
+    said = "tools.0.custom.eager_input_streaming: Extra inputs are not permitted"
+    refusal = error(400, "invalid_request_error", said)
+    asked = request(tools=(ToolSpec("write", "Write a file", {"type": "object"}),))
+    async with FakeMessagesApi(refusal, reply("ok"), reply("ok")) as api, asker(api) as it:
+        for _ in range(2):
+            assert (await it.ask(asked)).text == "ok"
+
+    marked = ["eager_input_streaming" in got.body["tools"][0] for got in api.requests]
+    assert (marked, it.waits_s) == ([True, False, False], [])
+    assert caplog.text.count("beta off") == 1
+
+
 @pytest.mark.parametrize(
     ("refusal", "warning"),
     [

@@ -94,6 +94,16 @@ async def test_request_body_has_system_history_and_tools_and_streams() -> None:
     assert got.headers["anthropic-beta"] == THINKING_BINDING.header
 
 
+async def test_only_own_tools_with_long_inputs_ask_for_them_while_they_are_written() -> None:
+    """An MCP server may rely on the API's check of each value; the API's own tools refuse it."""
+    names = ("read", "write", "mcp__s__write", "edit", "bash")
+    tools = tuple(replace(READ, name=name) for name in names)
+    got = await sent(tools=tools)
+
+    marked = [each["name"] for each in got.body["tools"] if each.get("eager_input_streaming")]
+    assert marked == ["write", "edit", "bash"]
+
+
 async def test_options_that_are_not_set_are_not_sent() -> None:
     """S0-25, C20: no temperature, no session, no empty field."""
     got = await sent()

@@ -139,6 +139,12 @@ FAST_MODE: Final = Beta(
     fields=("speed",),
     models=lambda model: standard_id(model.id) != model.id,
 )
+EAGER_INPUT: Final = Beta(
+    name="input of tools as it is written",
+    header="",
+    fields=("eager_input_streaming",),
+    platforms=EVERY_PLATFORM,
+)
 WEB_SEARCH: Final = Beta(
     name="web searches by the API",
     header="",
@@ -168,6 +174,7 @@ BETAS: Final = (
     MESSAGE_THREADS,
     OUTPUT_FORMAT,
     FAST_MODE,
+    EAGER_INPUT,
     WEB_SEARCH,
     WEB_FETCH,
 )

@@ -18,6 +18,7 @@ from agent_cli.providers.anthropic.betas import (
     BETAS,
     CACHE_DIAGNOSTICS,
     COMPACTION,
+    EAGER_INPUT,
     FAST_MODE,
     INLINE_TOOLS,
     MESSAGE_EFFORT,
@@ -46,6 +47,9 @@ from agent_cli.providers.anthropic.wire_parts import (
 )
 
 TASK_BUDGET_MIN: Final = 20_000
+# Our tools with inputs that take long to write. The API holds each value of another tool back until
+# it is whole and valid; an MCP server may rely on that.
+_LONG_INPUTS: Final = frozenset({"agent", "bash", "edit", "present_plan", "write"})
 _INSTRUCTIONS_CHARS_MAX: Final = 16_384
 HOUR: Json = {"type": "ephemeral", "ttl": "1h"}
 FIVE_MINUTES: Json = {"type": "ephemeral"}
@@ -100,7 +104,7 @@ def parameters(
         **({"speed": "fast"} if FAST_MODE in betas else {}),
         "max_tokens": min(request.max_tokens, request.model.max_output_tokens),
         "messages": [*_with_markers(messages, automatic=automatic)] if is_cached else [*messages],
-        **_fixed_part(request.system, translation.tools, marked=not compat),
+        **_fixed_part(request.system, _eager(translation.tools, betas), marked=not compat),
         **thinking,
         **({"compaction": summary} if summary else {}),
     }
@@ -171,6 +175,20 @@ def _with_fitting_images(
     if compat:
         return without_oldest(without_documents(translation.messages), chars_max, number)
     return without_large_among_many(without_oldest(translation.messages, chars_max, number))
+
+
+def _eager(tools: Sequence[Block], betas: Collection[Beta]) -> Sequence[Block]:
+    """Return *tools* with the mark that lets the API send long inputs while they are written.
+
+    They may be no valid JSON then, which `check_input` refuses. The mark is a part of what is
+    cached, so it is the same in every request.
+    """
+    if EAGER_INPUT not in betas:
+        return tools
+    return [
+        {**tool, "eager_input_streaming": True} if tool["name"] in _LONG_INPUTS else tool
+        for tool in tools
+    ]
 
 
 def _fixed_part(prompts: Sequence[str], tools: Sequence[Block], *, marked: bool) -> dict[str, Json]:

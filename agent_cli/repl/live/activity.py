@@ -4,6 +4,7 @@ It follows events as they happen, not as they are shown, because thinking may be
 held back.
 """
 
+import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from math import ceil
@@ -48,6 +49,8 @@ _MOVABLE_S: Final = 3.0
 _MOVES: Final = " · Ctrl-B goes on without it"
 _SHELL: Final = "bash"
 _SELECTS: Final = " · ↓ selects an agent"
+# A line break in the input of a call, which is JSON; a backslash before another escape is no part.
+_ESCAPE: Final = late_pattern(r"\\(.?)", re.DOTALL)
 # An activity that ends with a time of its own, which matters more than the time of the run.
 _TIMED: Final = late_pattern(r".*\d s")
 
@@ -86,6 +89,7 @@ class ActivityLine:
         self._running: dict[str, tuple[str, float]] = {}
         self._tokens = 0
         self._chars = 0
+        self._lines = _WrittenLines()
 
     @property
     def is_running(self) -> bool:
@@ -222,17 +226,21 @@ class ActivityLine:
         if self._retry and self._heard_s > now_s:
             left = whole_seconds(ceil(self._heard_s - now_s))
             return f"retry {self._retry.attempt} of {self._retry.max_attempts} in {left}"
+        doing = f"{self._doing}{self._lines}"
         silent_s = int(now_s - self._heard_s)
         if self._streams and self._doing != _WAITING and silent_s >= _STALLED_S:
-            return f"{self._doing}, no data for {whole_seconds(silent_s)}"
-        return self._doing
+            return f"{doing}, no data for {whole_seconds(silent_s)}"
+        return doing
 
     def _do(self, doing: str, *, streams: bool = False) -> None:
         self._doing, self._streams = doing, streams
         self._heard_s, self._retry = self._clock(), None
+        self._lines = _WrittenLines()
 
     def _take(self, piece: StreamEvent) -> None:
         self._heard_s, self._retry = self._clock(), None
+        if not isinstance(piece, ToolCallDelta):
+            self._lines = _WrittenLines()
         match piece:
             case TextDelta(delta=delta):
                 self._doing = "writing"
@@ -242,10 +250,27 @@ class ActivityLine:
                 doing = "a command" if name == _SHELL else f"a call of {one_line(name)}"
                 self._doing, delta = f"writing {doing}", ""
             case ToolCallDelta(delta=delta):
-                pass
+                self._lines.take(delta)
             case _:
                 return
         self._chars += len(delta)
+
+
+class _WrittenLines:
+    """Counts the lines in the input of a call while it is written, which may take minutes."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._begun = ""
+
+    def take(self, piece: str) -> None:
+        """Count the line breaks in the next *piece* of the input's JSON."""
+        escapes = _ESCAPE.findall(f"{self._begun}{piece}")
+        self._begun = "" if escapes[-1:] != [""] else "\\"
+        self._count += escapes.count("n")
+
+    def __str__(self) -> str:
+        return f", {self._count + 1:,} lines" if self._count else ""
 
 
 def _named(tool: str) -> str:

@@ -105,6 +105,36 @@ def test_activity_line_names_each_phase_of_a_run_with_seconds_and_tokens() -> No
     ]
 
 
+def test_activity_line_counts_the_lines_of_a_call_that_is_being_written() -> None:
+    r"""An input of 500 lines takes a minute; `\\\\n` in its JSON is a backslash and an n."""
+    run = Run()
+    run(events.AgentStart(), THINKING, ToolCallStart(0, "t1", "write"))
+
+    said = [
+        run(ToolCallDelta(0, '{"path": "a", "content": "def')),
+        run(ToolCallDelta(0, "\\n\\tx\\")),
+        run(ToolCallDelta(0, "n y \\\\n \\\\")),
+        run(ToolCallDelta(0, "\\n")),
+        run(ToolCallDelta(0, "\\n" * 1_234)),
+        run(ToolCallStart(1, "t2", "bash")),
+        run(ToolCallDelta(1, '{"command": "a\\nb'), after_s=3),
+        run(after_s=3),
+        run(TextDelta(2, "Done.")),
+    ]
+
+    assert [each.partition(" · ")[0] for each in said] == [
+        "writing a call of write",
+        "writing a call of write, 2 lines",
+        "writing a call of write, 3 lines",
+        "writing a call of write, 4 lines",
+        "writing a call of write, 1,238 lines",
+        "writing a command",
+        "writing a command, 2 lines",
+        "writing a command, 2 lines, no data for 3 s",
+        "writing",
+    ]
+
+
 def test_activity_line_says_how_long_the_stream_has_stalled() -> None:
     """Otherwise a hanging connection looks like work; the next piece ends the note."""
     run = Run()
