@@ -84,8 +84,7 @@ class SessionStore:
         """
         path = self.find(id)
         with collections_paused():  # building these objects takes a third of the time
-            log_file, history, mending = self._opened(path)
-        header = history.header or Header(path.stem, "", now_ms())
+            log_file, header, history, mending = self._opened(path)
         session = Session(
             header,
             path,
@@ -94,14 +93,12 @@ class SessionStore:
             prompts=history.prompts,
             taken_back=history.taken_back,
         )
-        if history.header is None:
-            session.begin()
         session.mend(mending)
         conversation = Conversation(history.prompts, id=header.id, user_id=header.user_id)
         conversation.taken_back = history.taken_back
         return session, conversation
 
-    def _opened(self, path: Path) -> tuple[LogFile, History, Sequence[JsonObject]]:
+    def _opened(self, path: Path) -> tuple[LogFile, Header, History, Sequence[JsonObject]]:
         """Open a session's file; return it with its repaired history and the repair's records."""
         try:
             log_file, log = LogFile.open(path)
@@ -111,11 +108,12 @@ class SessionStore:
             history = History.of_log(log, path)
             if history.damage:
                 raise SessionError(history.damage.message(path.stem))
+            header = _header(history, path)
             mending = history.mend()
         except BaseException:
             log_file.close()
             raise
-        return log_file, history, mending
+        return log_file, header, history, mending
 
     def fork(
         self, id: str, *, workspace: Path | None = None, at: str | None = None
@@ -141,7 +139,7 @@ class SessionStore:
                 raise SessionError(damage.message(path.stem))
             before = "the copy goes on from what is before it"
             self._tell(damaged(path.stem, damage.fault, before))
-        header = history.header or Header(path.stem, "", now_ms())
+        header = _header(history, path)
         prompts = up_to(history.prompts, at, session=path.stem) if at else history.prompts
         copy = History()
         copy.prompts = prompts
@@ -305,6 +303,18 @@ class SessionStore:
 
     def _path(self, id: str) -> Path:
         return self.folder / f"{id}.jsonl"
+
+
+def _header(history: History, path: Path) -> Header:
+    """Return the header of the session in *path*; raises `SessionError` if nothing is in it.
+
+    A file may be empty, or hold nothing but zeros, after a power failure. To go on with it would be
+    to begin anew, and a run of `-p --resume` would answer without the conversation.
+    """
+    if history.header is None:
+        fault = "nothing is in its file, as after a power failure"
+        raise SessionError(damaged(path.stem, fault, f"`agent-cli sessions delete {path.stem}`"))
+    return history.header
 
 
 def _is_same(title: str, requested: str) -> bool:

@@ -57,12 +57,16 @@ def is_open(call: ToolOutput) -> bool:
 
 
 async def test_session_truncated_at_any_record_can_be_resumed(folder: Path) -> None:
-    """Every end of a record, one byte before and after it, and a few bytes in between."""
-    data = await a_talk(folder)
-    ends = [end for end, byte in enumerate(data) if byte == ord("\n")]
-    sample = random.Random(1).sample(range(len(data)), 20)
+    """Every end of a record, one byte before and after it, and a few bytes in between.
 
-    for size in sorted({*(end + step for end in ends for step in (0, 1, 2)), *sample}):
+    A part of the first record is no session: `test_store` has what is said then.
+    """
+    data = await a_talk(folder)
+    first, *ends = [end for end, byte in enumerate(data) if byte == ord("\n")]
+    sample = random.Random(1).sample(range(first + 1, len(data)), 20)
+    near = {end + step for end in ends for step in (0, 1, 2)}
+
+    for size in sorted({first + 1, first + 2, *near, *sample}):
         check_cut(folder, data, min(size, len(data)))
 
 
@@ -70,7 +74,7 @@ async def test_session_truncated_at_any_record_can_be_resumed(folder: Path) -> N
 async def test_session_truncated_at_every_byte_can_be_resumed(folder: Path) -> None:
     data = await a_talk(folder)
 
-    for size in range(len(data) + 1):
+    for size in range(data.index(b"\n") + 1, len(data) + 1):
         check_cut(folder, data, size)
 
 

@@ -363,6 +363,25 @@ async def test_session_damaged_before_its_first_prompt_is_not_copied(
     assert [each.id for each in store.list()] == [session.id]
 
 
+@pytest.mark.parametrize("left", [b"", bytes(4096), b'{"sum":"1'])
+async def test_session_of_which_nothing_is_left_is_neither_resumed_nor_copied(
+    tmp_path: Path, left: bytes
+) -> None:
+    """A power failure may empty a file or fill it with zeros; `-p --resume` began anew, unsaid."""
+    store = SessionStore(tmp_path)
+    session = short_session(store, "fix the bug")
+    session.path.write_bytes(left)
+
+    for go_on in (store.resume, store.fork):
+        with pytest.raises(SessionError) as refused:
+            go_on(session.id)
+        assert str(refused.value) == (
+            f"session {session.id} is damaged: nothing is in its file, as after a power failure;"
+            f" `agent-cli sessions delete {session.id}`"
+        )
+    assert session.path.read_bytes() == left
+
+
 CUT_AT_THE_ANSWER: Final[JsonObject] = {
     "kind": "output",
     "index": 2,
