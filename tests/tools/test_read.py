@@ -255,11 +255,26 @@ async def test_a_large_image_is_shrunk_if_possible(tools: Tools) -> None:
     assert shrunk.size == (2_000, 20)
 
 
+@pytest.mark.parametrize("name", [b"\xe9t\xe9.txt", b"a\nb"])
+async def test_a_name_as_a_search_shows_it_says_that_only_bash_can_use_it(
+    tools: Tools, name: bytes
+) -> None:
+    """The error sent the model back to glob, which showed the same name again."""
+    (tools.root / os.fsdecode(name)).write_text("x\n")
+    shown = await tools.text("glob", pattern="*")
+
+    assert await tools.error("read", path=shown) == (
+        f"{shown} stands for a name with characters that no path may hold. Use bash, with a pattern"
+        " that matches the name."
+    )
+
+
 @each_row(
     ("raw", "words"),
     [
         (b"PK\x03\x04\0", "unzip"),
         (b"\xff\xfea\0\0\0", "iconv"),
+        (b"\xff\xfe\0\0a\0\0\0", "UTF-32"),
         (b"\xff\xfe\0\xdca\0", "iconv"),
         (b"\xff\xfea\0b", "iconv"),
         (b"\xff\xfea\0\0\xd8", "iconv"),

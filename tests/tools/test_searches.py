@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -258,6 +259,16 @@ async def test_glob_with_blanks_is_the_pattern_of_a_name(
 
     assert await tools.text("glob", pattern=glob) == name
     assert await tools.text("grep", pattern="needle", glob=glob, mode="files") == name
+
+
+@pytest.mark.parametrize("pattern", ["*é*", "한글é.txt", "**/*é.txt"])
+async def test_glob_finds_names_of_macos(tools: Tools, pattern: str) -> None:
+    """There an accent, or a part of a Korean syllable, is a character of its own."""
+    name = unicodedata.normalize("NFD", "한글é.txt")
+    tools.file(name, "x")
+    tools.file("e.txt", "x")
+
+    assert await tools.text("glob", pattern=pattern) == name
 
 
 async def test_grep_glob_for_everything_does_not_search_ignored_files(tree: Tools) -> None:

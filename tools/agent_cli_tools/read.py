@@ -53,6 +53,8 @@ _BINARY_HINTS = (
     (b"\x1f\x8b", "gzip data; try zcat in bash"),
     (b"SQLite format 3", "an SQLite database; try sqlite3 in bash"),
     (b"\x7fELF", "a compiled program"),
+    (b"\xff\xfe\0\0", "UTF-32 text; convert a copy with iconv in bash"),
+    (b"\0\0\xfe\xff", "UTF-32 text; convert a copy with iconv in bash"),
     (b"\xff\xfe", "UTF-16 text; convert a copy with iconv in bash"),
     (b"\xfe\xff", "UTF-16 text; convert a copy with iconv in bash"),
 )

@@ -3,9 +3,10 @@
 import asyncio
 import os
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import groupby, islice
+from itertools import compress, groupby, islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -136,15 +137,22 @@ def _ignored(named: Sequence[str], total: int, found: SearchOutput) -> list[str]
 def _matching(output: bytes, pattern: str, root: Path, base: Path) -> list[Path]:
     """Return the listed files that *pattern*, relative to *base*, matches; newest first.
 
-    If its last name has a wildcard and fits no file, the files in the folders that it fits.
+    If its last name has a wildcard and fits no file, the files in the folders that it fits. If it
+    fits none of these, the same with names of macOS, in which an accent is a character of its own.
     """
     listed = [root / os.fsdecode(raw) for raw in output.split(b"\0")[:-1]]
-    for of_files in (True, False):
-        spec = _spec(pattern, of_files=of_files)
-        found = [path for path in listed if spec.match_file(path.relative_to(base).as_posix())]
-        if found:
+    forms = (False,) if pattern.isascii() else (False, True)
+    for composed, of_files in product(forms, (True, False)):
+        spec = _spec(_composed(pattern) if composed else pattern, of_files=of_files)
+        names = (path.relative_to(base).as_posix() for path in listed)
+        fits = (spec.match_file(_composed(name) if composed else name) for name in names)
+        if found := [*compress(listed, fits)]:
             break
     return [path for _, path in sorted((-modified(path), path) for path in found)]
+
+
+def _composed(name: str) -> str:
+    return unicodedata.normalize("NFC", name)
 
 
 def _spec(pattern: str, *, of_files: bool) -> "GitIgnoreSpec":

@@ -181,6 +181,11 @@ class Workspace:
             siblings = [entry.name for entry in os.scandir(path.parent)]
         except OSError:
             siblings = []
+        if any(named(each) == path.name != each for each in siblings):
+            return ToolError(
+                f"{self.shown(path)} stands for a name with characters that no path may hold."
+                " Use bash, with a pattern that matches the name."
+            )
         name = path.name.casefold()
         close = [each for each in siblings if each.casefold() == name]
         close = close or get_close_matches(path.name, siblings, _CLOSE_NAMES_MAX, 0.6)
