@@ -84,9 +84,9 @@ def faults_of_call(error: ValidationError, schema: Mapping[str, Json]) -> Iterat
 def json_fault(written: Json) -> str:
     """Return why *written*, the input of a call, is no JSON object."""
     try:
-        json.loads(written if isinstance(written, str) else "")
+        json.loads(written if isinstance(written, str) else "", strict=False)
     except json.JSONDecodeError as error:
-        return f"{error.msg} at character {error.pos + 1} of {len(error.doc)}"
+        return f"{error.msg.removesuffix(' at')} at character {error.pos + 1} of {len(error.doc)}"
     except (ValueError, RecursionError):
         return "a number or the nesting is beyond all limits"
     return "it is another kind of value, or cannot be sent as UTF-8 text"

@@ -138,11 +138,14 @@ def count_in(figures: Mapping[str, Json], name: str) -> int:
 
 
 def tool_input(written: str) -> Json:
-    """Return the arguments; text that is no JSON object is kept for `check_input` to refuse."""
+    """Return the arguments; text that is no JSON object is kept for `check_input` to refuse.
+
+    A line break or tab that a model wrote as it is, in a string, can mean nothing else.
+    """
     if not written.strip():
         return {}
     try:
-        parsed: Json = json.loads(written, parse_constant=_not_json)
+        parsed: Json = json.loads(written, parse_constant=_not_json, strict=False)
     except (ValueError, RecursionError):
         return {INVALID_JSON: written}
     return parsed if _is_usable(parsed) else {INVALID_JSON: written}

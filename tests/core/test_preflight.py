@@ -171,7 +171,7 @@ async def test_rule_that_returns_no_approval_asks_for_approval() -> None:
 @each_row(
     ("written", "fault"),
     [
-        ('{"command": "ls', "Unterminated string starting at at character 13 of 15"),
+        ('{"command": "ls', "Unterminated string starting at character 13 of 15"),
         ("[1]", "it is another kind of value, or cannot be sent as UTF-8 text"),
         (f'{{"a": {"9" * 5000}}}', "a number or the nesting is beyond all limits"),
     ],

@@ -187,6 +187,8 @@ def tool_input(*pieces: str, given: Json = None) -> Json:
         (('{"a": [1e999]}',), {"INVALID_JSON": '{"a": [1e999]}'}),
         (('{"a": "\\ud800"}',), {"INVALID_JSON": '{"a": "\\ud800"}'}),
         (('{"a": "\\ud83d', '\\ude00"}'), {"a": "😀"}),
+        # No JSON, but plain: nothing validates an input that is sent while it is written.
+        (('{"a": "x\n', '\ty"}'), {"a": "x\n\ty"}),
     ],
 )
 def test_tool_arguments_are_parsed_at_the_end_of_their_block(
