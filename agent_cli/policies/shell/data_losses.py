@@ -4,7 +4,8 @@ Patterns of text and no proof. `losses` knows the subcommands of programs.
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from agent_cli.policies.shell.readings import Reading
@@ -55,6 +56,29 @@ _DATABASE_TASK: Final = late_pattern(
     r"|setup|replant|(?:schema|structure|fixtures):load)(?!(?::\w+)*:test)(?::[\w:]+)?"
     r"|queue:(?:clear|flush)|sql[:-]drop|(?:\w+:)?backup:restore"
 )
+_MIGRATES_BACK: Final = (
+    r"(?:downgrade|down|rollback|revert|undo|reset|drop|refresh|fresh|backwards|redo)"
+    r"(?:[-_A-Z]\w*)?"
+)
+# One argument that has the program delete data, whatever stands before it.
+_LOSING_WORDS: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
+    {
+        program: late_pattern(word)
+        for programs, word in (
+            (
+                "alembic goose dbmate diesel sqlx migrate aerich yoyo phinx sea-orm-cli piccolo"
+                " tern sqitch flyway liquibase drizzle-kit hasura migrate-mongo db-migrate"
+                " node-pg-migrate migratus schemachange",
+                _MIGRATES_BACK,
+            ),
+            (
+                "redis-cli valkey-cli keydb-cli iredis",
+                r"(?i:(?:get|h|x)?del|unlink|[sz]rem\w*|[lhz]rem\w*|[lx]trim|[lrsz]pop\w*|nosave)",
+            ),
+        )
+        for program in programs.split()
+    }
+)
 DELETES_DATA: Final = "deletes from a database, which cannot be undone"
 _CLIENTS: Final = frozenset({"curl", "wget", "gh", "glab", "http", "https", "xh"})
 # Of Elasticsearch, Prometheus, Qdrant, Meilisearch, Jenkins and Solr, without DELETE.
@@ -81,6 +105,9 @@ _GRAPHQL_LOSS: Final = late_pattern(
 
 def lost_by_statement(name: str, words: Sequence[str]) -> str:
     """Return why the program *name* with the arguments *words* deletes data, or ""."""
+    losing = _LOSING_WORDS.get(name)
+    if losing and (word := next(filter(losing.fullmatch, words), None)):
+        return f"{name} {word}, which cannot be undone"
     if name in _DATABASES and any(map(has_data_loss, words)):
         return DELETES_DATA
     if name in _CONSOLES and any(map(_RECORDS_LOST.search, words)):

@@ -93,25 +93,11 @@ _LOSSES: Final[Mapping[str, Sequence[Sequence[str]]]] = MappingProxyType(
         for program in programs.split()
     }
 )
-_MIGRATES_BACK: Final = (
-    r"(?:downgrade|down|rollback|revert|undo|reset|drop|refresh|fresh|backwards|redo)"
-    r"(?:[-_A-Z]\w*)?"
-)
 # One argument that makes the program irreversible, whatever stands before it.
 _LOSING_WORDS: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
     {
         program: late_pattern(word)
         for programs, word in (
-            (
-                "alembic goose dbmate diesel sqlx migrate aerich yoyo phinx sea-orm-cli piccolo"
-                " tern sqitch flyway liquibase drizzle-kit hasura migrate-mongo db-migrate"
-                " node-pg-migrate migratus schemachange",
-                _MIGRATES_BACK,
-            ),
-            (
-                "redis-cli valkey-cli keydb-cli iredis",
-                r"(?i:(?:get|h|x)?del|unlink|[sz]rem\w*|[lhz]rem\w*|[lx]trim|[lrsz]pop\w*|nosave)",
-            ),
             ("diskutil", r"(?:erase|delete|partition|zero|random|secureErase|reformat)\w*"),
             ("tmutil dscl sysadminctl rdfind duplicity", r"-?delete\w*|--remove-\S+"),
             ("gpg gpg2", r"--delete-secret\S*"),
@@ -126,7 +112,8 @@ _LOSING_WORDS: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
             ("kafka-topics kafka-consumer-groups kafka-configs kafka-acls", r"--delete|--remove"),
             (
                 "powershell pwsh",
-                r"(?i:[-/]{1,2}e(?:c|n\w*)?|.*\b(?:(?:clear|initialize)-disk|format-volume|clear-(?:recyclebin|eventlog)"
+                r"(?i:[-/]{1,2}e(?:c|n\w*)?"
+                r"|.*\b(?:(?:clear|initialize)-disk|format-volume|clear-(?:recyclebin|eventlog)"
                 r"|remove-(?:ad|az|partition|vm)\w*|(?:stop|restart)-computer)\b.*)",
             ),
             ("robocopy", r"(?i:/(?:mir|purge))"),
