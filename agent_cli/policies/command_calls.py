@@ -132,7 +132,7 @@ class CommandCalls:
             for folder in map(str, self._folders):
                 reach.check_tree(folder, folder)
         except Objection:
-            from agent_cli.policies.shell.judgement import reads_no_secret  # rare
+            from agent_cli.policies.shell.unknown_reads import reads_no_secret  # rare
 
             return reads_no_secret(command_of(call), reach)
         return True

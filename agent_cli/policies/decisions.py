@@ -148,7 +148,7 @@ def facts_about(
     if rule:
         facts.append(f"rule: {rule}  ({rule.origin})" if rule.origin else f"rule: {rule}")
     if call.name == COMMAND_TOOL:
-        from agent_cli.policies.shell.readings import programs
+        from agent_cli.policies.shell.explain import programs
 
         started = programs(command_of(call), reach.search_path)
         if len(started) > 1:

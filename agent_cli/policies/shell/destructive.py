@@ -24,7 +24,7 @@ from agent_cli.policies.shell.deleted_folders import (
     lost_rights,
     without_caches,
 )
-from agent_cli.policies.shell.entered_folders import is_elsewhere
+from agent_cli.policies.shell.entered_folders import IN_BACKGROUND, is_elsewhere
 from agent_cli.policies.shell.feeding import SEARCHES_CONTENT, searches_shown
 from agent_cli.policies.shell.foreign_code import lists_and_deletes
 from agent_cli.policies.shell.git_losses import (
@@ -179,7 +179,8 @@ def _folder_entered(
     """Return the folder outside *root* in which *script* runs; "" for *root*, None if unclear."""
     moves = [each for each in commands if each[0] == "popd" or [*entered(*each)]]
     found = ENTERS_FIRST.fullmatch(script) if len(moves) == 1 else None
-    if found and found["sure"] and is_foreign_file(found["folder"], root, is_here=True):
+    is_sure = found and found["sure"] and not IN_BACKGROUND.search(found["rest"])
+    if found and is_sure and is_foreign_file(found["folder"], root, is_here=True):
         return f"{found['folder']}/"
     return None if moves else ""
 

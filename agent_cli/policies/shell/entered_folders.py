@@ -8,7 +8,7 @@ import os.path
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
@@ -23,7 +23,6 @@ from agent_cli.policies.shell.deleted_folders import (
     is_foreign_file,
     is_vital,
 )
-from agent_cli.policies.shell.foreign_code import LEADS_UP
 from agent_cli.policies.shell.known_words import whole_text
 from agent_cli.policies.shell.reach import Reach
 from agent_cli.policies.shell.readings import Reading
@@ -61,6 +60,10 @@ _FOLDER_OF_SCRIPT: Final = late_pattern(
 )
 _OWN_NAME: Final = late_pattern(r"\$\{?(?:0|BASH_SOURCE|_)(?!\w)")
 _PRINTS_FOLDER: Final = late_pattern(r"\$\(\s*cd\s+\"?([\w./-]+)\"?\s*&&\s*pwd\s*\)")
+IN_BACKGROUND: Final = late_pattern(r"(?<![&<>|])&(?![&>])")
+"""What lets a command of a script go on in a shell of its own."""
+LEADS_UP: Final = late_pattern(r"\.[\"'\\]*\.|/[\"']*[$`]")
+"""What may name the folder above another one, in a script."""
 OWN_NAMES: Final = frozenset({"0", "BASH_SOURCE"})
 """The variables by which a script knows its own path."""
 # With one of them, the home may be another one here, or what it names be elsewhere.
@@ -144,12 +147,15 @@ def _removed(
     None of what may be deleted in a container or on another machine, if *is_known* what is there.
     """
     known, left = dict(values), list[tuple[int, str | None]]()
-    for node in descendants(syntax_tree(script)):
+    nodes = [*descendants(syntax_tree(script))]
+    pairs = chain.from_iterable(pairwise(node.children) for node in nodes)
+    apart = {node.id for node, behind in pairs if behind.type == "&"}  # in the background
+    for node in nodes:
         while left and node.start_byte >= left[-1][0]:
             _, folder = left.pop()
-        if node.type in _OWN_SHELLS and not _is_list(node):
+        if node.id in apart or (node.type in _OWN_SHELLS and not _is_list(node)):
             left.append((node.end_byte, folder))
-        elif node.type == "variable_assignment":
+        if node.type == "variable_assignment":
             name, _, value = source(node).partition("=")
             known[name] = likely_word(value) or "$"
         elif node.type == "command":

@@ -4,6 +4,7 @@ Nothing is decided here, and text that is not understood is a part that says so.
 """
 
 import re
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 from types import MappingProxyType
@@ -15,9 +16,10 @@ from agent_cli.policies.shell.destructive import destructions
 from agent_cli.policies.shell.effects import runs_unknown, what_it_does
 from agent_cli.policies.shell.judgement import losses_of
 from agent_cli.policies.shell.reach import Reach
-from agent_cli.policies.shell.readings import Reading, readings
+from agent_cli.policies.shell.readings import Reading, all_commands, readings
 from agent_cli.policies.shell.starters import RUN_WORDS, STARTERS, base_name
 from agent_cli.policies.shell.syntax import (
+    SCRIPT,
     is_descriptor,
     odd_character,
     opened_file,
@@ -26,6 +28,7 @@ from agent_cli.policies.shell.syntax import (
     syntax_tree,
 )
 from agent_cli.policies.shell.words import likely_word
+from agent_cli.system.loading import late_pattern
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -73,7 +76,40 @@ _REDIRECTS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 _SCRIPT_OPTIONS: Final = frozenset({"-c", "-lc", "-ec", "eval"})
+# Shell builtins that print or compare; listing them would hide the rest.
+_SHOW_NOTHING: Final = frozenset(
+    {"echo", "printf", "cd", "true", "false", ":", "test", "[", "[[", "exit", "set", "pwd"}
+)
+_NAME: Final = late_pattern(r"[A-Za-z][\w.+/-]*", re.ASCII)
+# The text that an option is joined to: `env -S'rm -rf'`, `--split-string=rm`.
+_OPTION_TEXT: Final = late_pattern(r"-(?:\w*S|-[a-z-]+=)(.*)", re.DOTALL)
+_ARGUMENTS_MAX: Final = 1_000
+_SCRIPTS_DEPTH_MAX: Final = 4
 _NULL: Final = "/dev/null"
+
+
+def programs(script: str, search_path: str, depth: int = 0) -> list[str]:
+    """Return the names of all programs that *script* would start, each once, in order.
+
+    ? stands for an unknown name. The command of a wrapper such as sudo or xargs is found among
+    its arguments: each one that names a program of *search_path* counts.
+    """
+    found: dict[str, None] = {}
+    for words in all_commands(script):
+        head, *arguments = words or (None,)
+        if head is not None and head not in _SHOW_NOTHING:
+            found[head] = None
+        found |= {} if head is not None else {"?": None}
+        if head is None or base_name(head) not in STARTERS:
+            continue
+        for written in filter(None, arguments[:_ARGUMENTS_MAX]):
+            joined = _OPTION_TEXT.fullmatch(written)
+            word = joined[1] if joined else written
+            if SCRIPT.search(word) and depth < _SCRIPTS_DEPTH_MAX:
+                found |= dict.fromkeys(programs(word, search_path, depth + 1))
+            elif _NAME.fullmatch(word) and shutil.which(word, path=search_path):
+                found[word] = None
+    return list(found)
 
 
 def explained(script: str, root: PurePath) -> tuple[ExplainedPart, ...]:

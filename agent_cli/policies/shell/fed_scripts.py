@@ -16,16 +16,12 @@ from typing import TYPE_CHECKING, Final
 
 from agent_cli.policies.shell.assignments import EXPANSIONS, Assignments, script_in
 from agent_cli.policies.shell.effects import is_known
-from agent_cli.policies.shell.entered_folders import OWN_NAMES, with_own_folder
 from agent_cli.policies.shell.foreign_code import (
-    ANY_FILE,
     commands_in,
+    is_of_windows,
     lines_obeyed,
     of_windows,
-    paths_run,
-    plain_path,
     reads_code,
-    runs_as_named,
     started_by,
     starts_code,
 )
@@ -34,12 +30,18 @@ from agent_cli.policies.shell.readings import (
     BEYOND,
     UNSEEN,
     WORDS_MAX,
+    WORDS_READ_MAX,
     Reading,
+    bounded,
     pieces,
     readings,
     tails,
 )
-from agent_cli.policies.shell.remote_commands import script_read, target_of_input
+from agent_cli.policies.shell.remote_commands import (
+    script_read,
+    target_of_input,
+    without_input_elsewhere,
+)
 from agent_cli.policies.shell.starters import (
     OPTION_OF_PROSE,
     OPTION_WITH_PROSE,
@@ -52,27 +54,21 @@ from agent_cli.policies.shell.syntax import (
     NOT_WORDS,
     SCRIPT,
     descendants,
-    document,
-    opened_file,
     outermost,
     source,
     syntax_tree,
 )
-from agent_cli.policies.shell.words import decoded, has_glob, likely_word, unquoted
+from agent_cli.policies.shell.words import decoded, has_glob, likely_word
+from agent_cli.policies.shell.written_texts import files_run, texts_in
 from agent_cli.system.loading import late_pattern
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_PRINTS: Final = frozenset({"echo", "printf"})
 _RUN_TEXT: Final = frozenset({"eval", "trap", "ssh", "su"})
 # A program that makes a text of what it is given as base64, or in hexadecimal digits.
 _DECODES: Final = late_pattern(r"\b(?:base64|b64decode|xxd|openssl)\b")
 _ENCODED_MAX: Final = 200
-_WRITES: Final = late_pattern(r">|\btee\b")
-# A here-document in which bash puts values before it is written, and the name of such a value.
-_IS_FILLED: Final = late_pattern(r"<<-?\s*[^\s'\"\\<-]")
-_PUT_IN: Final = late_pattern(r"(?<!\\)(?:\\\\)*\$\{?[!#]?(\w+)", re.ASCII)
 _COMPOSED_MAX: Final = 200
 _OF_STARTER: Final = late_pattern(r"-.*|\w+=.*|[\d.]+[smhd]?", re.DOTALL)
 _LIST: Final = late_pattern(r"\"?\$(?:[@*]|\{[@*]\})\"?")
@@ -96,17 +92,20 @@ def possible_commands(script: str) -> list[Reading]:
 
 def fed_commands(script: str) -> Iterator[Reading]:
     """Yield the readings of each text that may run, in *script* and those that it hands on."""
-    yield from chain.from_iterable(map(_fed_commands, (script, *scripts_handed(script))))
+    found = chain.from_iterable(map(_fed_commands, all_scripts(script)))
+    yield from bounded(found, 2 * WORDS_READ_MAX)
 
 
 def _fed_commands(script: str) -> Iterator[Reading]:
     seen, texts = readings(script), texts_run(script)
-    for line in lines_obeyed(seen, _inside(script, seen)):
+    for line in lines_obeyed(seen, _inside(script)):
         yield from _with_arguments(pieces(line))
     for text, is_whole in texts.items():
         scripts = with_known_words(text, own_temporary=False) if is_whole else ()
-        found = chain.from_iterable(map(readings, scripts or [text]))
+        found = [*chain.from_iterable(map(readings, scripts or [text]))]
         yield from (reading for reading in found if reading != UNSEEN)
+        # A variable may be empty, or hold `sudo`.
+        yield from _run_by_unknown_programs([each for each in found if each[:1] == (None,)])
     yield from _run_by_unknown_programs(seen)
     scripts = (script, *_with_values_of(script, texts)) if "$" in script else ()
     each_composed = chain.from_iterable(map(_composed, scripts))
@@ -122,27 +121,39 @@ def _fed_commands(script: str) -> Iterator[Reading]:
 @lru_cache(maxsize=8)
 def texts_run(script: str) -> Mapping[str, bool]:
     """Return each text in *script* that may run, and whether it is a file, whole as it stands."""
+    script, read_elsewhere = without_input_elsewhere(script)
     seen = readings(script)
     codes = [words for words in seen if starts_code(words)]
-    is_code_read, is_unseen = any(map(reads_code, codes)), UNSEEN in seen or BEYOND in seen
-    inside = [*_inside(script, seen)] if is_code_read or is_unseen else []
-    texts = [*chain.from_iterable(map(started_by, codes))]
-    if is_code_read:
+    of_read = [words for words in codes if reads_code(words)]
+    is_unseen = UNSEEN in seen or BEYOND in seen
+    inside = [*_inside(script)] if of_read or is_unseen else []
+    handed = [*_with_values(script, is_all=is_unseen)]
+    texts = [*read_elsewhere, *chain.from_iterable(map(started_by, codes))]
+    if of_read:
         texts += chain.from_iterable(map(commands_in, inside))
     if is_unseen:
         texts += inside
     elif targets := {*map(target_of_input, seen)} - {None}:
-        texts += (script_read(each, targets) for each in _texts(script, seen))
-    found = dict.fromkeys((*texts, *_with_values(script, is_all=is_unseen)), False)
-    for text, is_code, is_whole in _files_run(script, seen):
-        found |= dict.fromkeys(commands_in(text), False) if is_code else {text: is_whole}
-        found |= dict.fromkeys(of_windows(text), False)
+        texts += (script_read(each, targets) for each in texts_in(script))
+    texts += handed
+    for_windows = [*(inside if any(map(is_of_windows, of_read)) else ())]
+    for_windows += handed if any(map(is_of_windows, codes)) else ()
+    texts += chain.from_iterable(of_windows(each, has_aliases=True) for each in for_windows)
+    found = dict.fromkeys(texts, False)
+    for text, kind, is_whole in files_run(all_scripts(script)):
+        found |= {text: is_whole} if kind == "shell" else dict.fromkeys(commands_in(text), False)
+        found |= dict.fromkeys(of_windows(text, has_aliases=kind == "windows"), is_whole)
     return found
 
 
-def _inside(script: str, seen: Sequence[Reading]) -> Iterator[str]:
+def all_scripts(script: str) -> Sequence[str]:
+    """Return *script* and each one that a shell gets as one word in it."""
+    return (script, *_scripts_handed(script))
+
+
+def _inside(script: str) -> Iterator[str]:
     """Yield each text in *script*, and what it is if it is encoded."""
-    texts = [*_texts(script, seen)]
+    texts = texts_in(script)
     if _DECODES.search(script):
         words = islice(chain.from_iterable(map(str.split, texts)), _ENCODED_MAX)
         yield from chain.from_iterable(map(decoded, words))
@@ -151,11 +162,11 @@ def _inside(script: str, seen: Sequence[Reading]) -> Iterator[str]:
 
 # Cached: a decision asks for those of the same script twice.
 @lru_cache(maxsize=8)
-def scripts_handed(script: str, depth: int = 0) -> Sequence[str]:
+def _scripts_handed(script: str, depth: int = 0) -> Sequence[str]:
     """Return the scripts that shells get as one word in *script*, and those within them."""
     texts = (_script_of(node) for node, is_handed in _strings(script) if is_handed)
     found = [text for text in texts if SCRIPT.search(text)]
-    inside = (scripts_handed(text, depth + 1) for text in found if depth < _DEPTH_MAX)
+    inside = (_scripts_handed(text, depth + 1) for text in found if depth < _DEPTH_MAX)
     return [*found, *chain.from_iterable(inside)]
 
 
@@ -179,7 +190,10 @@ def _strings(script: str) -> Iterator[tuple["Node", bool]]:
 
 
 def _script_of(word: "Node") -> str:
-    read = script_in if word.type in ("string", "raw_string") else likely_word
+    """Return the script that *word* is for a shell, with the values of variables left open."""
+    if word.type == "concatenation" and any(outermost(word, EXPANSIONS)):
+        return "".join(map(_script_of, word.children))
+    read = script_in if word.type in ("string", "raw_string", *EXPANSIONS) else likely_word
     return read(source(word)) or ""
 
 
@@ -300,87 +314,6 @@ def _run_by_unknown_programs(seen: Sequence[Reading]) -> Iterator[Reading]:
         elif words[0] is None or not is_known(words[0]):
             whole = words
             yield from _handed_on(words)
-
-
-def _texts(script: str, seen: Sequence[Reading]) -> Iterator[str]:
-    for words in [each for each in seen if each and each[0] in _PRINTS]:
-        known = ("$_" if word is None else word for word in words[1:])
-        printed = [word.replace(r"\n", "\n").replace(r"\t", "\t") for word in known]
-        yield from (" ".join(printed), *printed)
-        if None in words:  # each may be nothing, too
-            yield " ".join(word for word in printed if word != "$_")
-    yield from documents(script)
-    for node in descendants(syntax_tree(script)):
-        if node.type == "variable_assignment":
-            # An alias of git begins with a mark.
-            yield (likely_word(source(node).partition("=")[2]) or "").removeprefix("!")
-        elif node.type == "string" and (command := node.parent) and "$" in source(node):
-            is_printed = source(command).partition(" ")[0] in _PRINTS
-            yield from (script_in(source(node)),) if is_printed else ()
-
-
-def documents(script: str) -> Iterator[str]:
-    """Yield the here-documents and here-strings of *script*."""
-    for node in descendants(syntax_tree(script)):
-        if node.type == "herestring_redirect":
-            yield "".join(map(unquoted, map(source, node.named_children)))
-        elif node.type == "heredoc_body":
-            yield document(node)
-
-
-def _files_run(script: str, seen: Sequence[Reading]) -> Iterator[tuple[str, bool, bool]]:
-    """Yield each text that *script* writes to a file that it runs.
-
-    And whether it is no shell's, and whether it is whole: nothing is put in before it is written.
-    """
-    run = paths_run(seen) if _WRITES.search(script) else dict[str, bool]()
-    codes = {path.rpartition("/")[2]: is_code for path, is_code in run.items()}
-    named, done = runs_as_named(seen, script) if run else (), set[tuple[str, str, bool]]()
-    # From the end on: a file may be made of one that was written before.
-    for node in reversed([*descendants(syntax_tree(script))] if run else ()):
-        opened = opened_file(node) if node.type == "file_redirect" else None
-        if opened is None or ">" not in source(node):
-            continue
-        path = plain_path(_QUOTE.sub("", source(opened)))
-        name = path.rpartition("/")[2]
-        if name not in codes and ANY_FILE not in codes and {"$", "`"}.isdisjoint(name):
-            continue
-        part, is_code = source(_statement_around(node)), codes.get(name, False)
-        inside = readings(part)
-        copied = chain.from_iterable(words[1:] for words in inside if words[:1] == ("cat",))
-        codes |= {each.rpartition("/")[2]: is_code for each in filter(None, copied)}
-        if (part, path, is_code) not in done:
-            done.add((part, path, is_code))
-            yield from _as_run(part, inside, path, is_named=path in named, is_code=is_code)
-    teed = {plain_path(word or "") for words in seen if words[:1] == ("tee",) for word in words}
-    if path := next(iter(sorted(teed & run.keys())), ""):
-        yield from _as_run(script, seen, path, is_named=path in named, is_code=run[path])
-
-
-def _statement_around(redirect: "Node") -> "Node":
-    """Return the statement of *redirect*, which may stand behind the mark of a heredoc."""
-    node = redirect
-    while node.parent is not None and node.type != "redirected_statement":
-        node = node.parent
-    return node
-
-
-def _as_run(
-    part: str, inside: Sequence[Reading], path: str, *, is_named: bool, is_code: bool
-) -> Iterator[tuple[str, bool, bool]]:
-    """Yield each text in *part*, the script in *path*, with its folder instead of `dirname $0`.
-
-    And as it is, unless it surely runs as *path*.
-    """
-    put_in = {*_PUT_IN.findall(part)} if _IS_FILLED.search(part) else set[str]()
-    is_sure = is_named and put_in.isdisjoint(OWN_NAMES)
-    sets = re.compile(rf"(?<![$\{{\w])(?:{'|'.join(put_in) or '(?!)'})\b")
-    for text in dict.fromkeys(_texts(part, inside)):
-        first = text.lstrip().partition("\n")[0] if text.lstrip()[:2] == "#!" else ""
-        is_other = is_code or any(starts_code((word,)) for word in first[2:].split())
-        is_whole, known = not sets.search(text), with_own_folder(text, path)
-        texts = (known,) if is_sure or known == text else (known, text)
-        yield from ((each, is_other, is_whole) for each in texts)
 
 
 def _with_arguments(commands: Iterable[Reading]) -> Iterator[Reading]:

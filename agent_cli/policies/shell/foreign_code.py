@@ -7,15 +7,15 @@ it runs. That is a list of words and no proof.
 
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 from typing import Final
 
 from agent_cli.policies.shell.data_losses import has_data_loss
 from agent_cli.policies.shell.reach import Reach, is_foreign
 from agent_cli.policies.shell.readings import Reading
-from agent_cli.policies.shell.starters import base_name, is_shell, sed_commands, set_value
-from agent_cli.policies.shell.words import has_glob, literals_in
+from agent_cli.policies.shell.starters import base_name, sed_commands, set_value
+from agent_cli.policies.shell.words import literals_in
 from agent_cli.system.loading import late_pattern
 
 # They run commands that stand in what they read, behind one of the marks in a line.
@@ -36,12 +36,12 @@ _MARKS: Final = (
 )
 INTERPRETERS: Final = late_pattern(
     r"(?:python|pypy|perl|ruby|node|nodejs|deno|bun|php|lua|luajit|julia|Rscript|osascript"
-    r"|[gmn]?awk|sed|gsed|tsx|ts-node|elixir|emacs|pwsh|powershell)[\d.]*(?:\.exe)?|cmd\.exe",
+    r"|[gmn]?awk|sed|gsed|tsx|ts-node|elixir|emacs|pwsh|powershell)[\d.]*(?:\.exe)?|cmd(?:\.exe)?",
     re.IGNORECASE,
 )
-_LINE_EDITORS: Final = late_pattern(r"[gmn]?awk|g?sed")
+LINE_EDITORS: Final = late_pattern(r"[gmn]?awk|g?sed")
 # Options whose value is code: `-c`, `-e`, `-pe`, `--eval`; behind them or joined to them.
-_CODE_OPTION: Final = late_pattern(r"-[a-zA-Z]*[ceErp]|eval|--(?:eval|print|expression|execute)")
+CODE_OPTION: Final = late_pattern(r"-[a-zA-Z]*[ceErp]|eval|--(?:eval|print|expression|execute)")
 _SAYS_WHAT_IT_IS: Final = frozenset({"--version", "-V", "--help"})
 _HOME: Final = r"Path\.home|Dir\.home|\bHOME\b|USERPROFILE"
 _ELSEWHERE: Final = late_pattern(
@@ -95,29 +95,21 @@ _DECODES: Final = late_pattern(
 _JOINED: Final = late_pattern(r"(['\"])\s*+(?:[+.]\s*+)?\1")
 # In a script of sed.
 _FILE_OF_SED: Final = late_pattern(r"[rRwW]\s*([~/.]\S*)")
-_RUN_FILES: Final = frozenset({"source", "."})
-_SOURCED: Final = frozenset({("source",), (".",)})
-_SHELL_SETTING: Final = late_pattern(r"[-+]\w*[oO]")
-ANY_FILE: Final = "*"
-"""A file that a shell runs, of which the name is not known."""
-_CODE_FOLLOWS: Final = late_pattern(r"-[a-zA-Z]*c")
-_START_FILES: Final = frozenset({"--rcfile", "--init-file"})
-_KEEPS_NAMES: Final = frozenset({"cat", "tee", "mkdir", "chmod", "echo", "bash", "sh", "dash"})
-LEADS_UP: Final = late_pattern(r"\.[\"'\\]*\.|/[\"']*[$`]")
-"""What may name the folder above another one, in a script."""
-_SETS_START_FILE: Final = late_pattern(r"\b(?:BASH_)?ENV\b")
-_COPIES: Final = (("mv",), ("cp",), ("ln",), ("install",), ("rsync",), ("dd",), ("scp",))
-_OF_DD: Final = late_pattern(r"[io]f=")
 _OF_WINDOWS: Final = late_pattern(r"(?:pwsh|powershell|cmd).*")
 _REMOVES_THERE: Final = r"\b(?:remove-item|clear-content)\b|\[[\w.]*(?:file|directory)\]::delete\("
 _CMDLET: Final = late_pattern(_REMOVES_THERE, re.IGNORECASE)
 _CMDLET_OR_ALIAS: Final = late_pattern(
-    rf"{_REMOVES_THERE}|(?:[;|{{(&\n\"']|\s(?:-c\w*|/[ck]))\s*"
+    rf"{_REMOVES_THERE}|(?:^|[;|{{(&\"']|\s(?:-c\w*|/[ck]))\s*@?"
     r"(?:(?:ri|rm|rmdir|rd|del|erase)(?=[\s/])|format(?=\s+\w:))",
-    re.IGNORECASE,
+    re.IGNORECASE | re.MULTILINE,
+)
+# The name of a path, joined to it: `-Path:x`.
+_PATH_JOINED: Final = late_pattern(r"\s-(?:literalpath|path|pspath|lp):", re.IGNORECASE)
+_HOME_THERE: Final = late_pattern(
+    r"\$(?:\{env:|env:)(?:userprofile|home(?:path)?)\}?|%(?:userprofile|homepath)%", re.IGNORECASE
 )
 _SWITCH: Final = late_pattern(
-    r"\s-(?:recurse|force|confirm|whatif|path|literalpath)(?::\$\w+)?(?=[\s;|})]|$)"
+    r"\s-(?:recurse|force|confirm|whatif|path|literalpath)(?::\$\w+)?(?=[\s;|})\"']|$)"
     r"|(?<=\s)/(?![ckCK]\s)\w(?::\S*)?(?=\s|$)",
     re.IGNORECASE,
 )
@@ -149,7 +141,7 @@ def code_of(words: Reading) -> Iterator[str]:
     name, *arguments = base_name(words[0] or ""), *words[1:]
     found = False
     for at, word in enumerate(arguments):
-        if word and _CODE_OPTION.fullmatch(word) and at + 1 < len(arguments):
+        if word and CODE_OPTION.fullmatch(word) and at + 1 < len(arguments):
             code = arguments[at + 1]
             if code:
                 found = True
@@ -157,75 +149,10 @@ def code_of(words: Reading) -> Iterator[str]:
         elif word and word.startswith("-") and re.search(r"[\s=(]", word):
             found = True
             yield word
-    if not found and _LINE_EDITORS.fullmatch(name):
+    if not found and LINE_EDITORS.fullmatch(name):
         before = pairwise(("", *arguments))
         operands = (word for option, word in before if option not in ("-v", "-F", "-l"))
         yield from [word for word in operands if word and not word.startswith("-")][:1]
-
-
-def paths_run(seen: Sequence[Reading]) -> Mapping[str, bool]:
-    """Return the files that *seen* run, also by a former name, and whether those are no shell's."""
-    run: dict[str, bool] = {}
-    for words in reversed(seen):
-        if words[:1] in _COPIES:
-            named = [plain_path(_OF_DD.sub("", word)) for word in words[1:] if word]
-            if known := next(filter(run.__contains__, named), ""):
-                run |= dict.fromkeys(named, run[known])
-        if starts_code(words):
-            run |= dict.fromkeys(map(plain_path, _code_files(words)), True)
-        run |= dict.fromkeys(map(plain_path, _scripts_run(words)), False)
-    return run
-
-
-def runs_as_named(seen: Sequence[Reading], script: str) -> Collection[str]:
-    """Return the scripts that *seen*, of *script*, run by the names which those find in `$0`.
-
-    Not one that is sourced, nor one that may run by another name, too. Where one may go up from its
-    folder, only one beside which nothing runs that may copy it, or run it otherwise.
-    """
-    started = {plain_path(path) for words in seen for path in _scripts_run(words)}
-    names = {words[0] or "?" for words in seen if words and (words[0] or "?")[0] != "-"}
-    is_alone = len(started) == 1 and {*map(plain_path, names)} <= _KEEPS_NAMES | started
-    if _SETS_START_FILE.search(script) or (LEADS_UP.search(script) and not is_alone):
-        return ()
-    others = (
-        words[1:]
-        for words in seen
-        if words[:1] in (*_COPIES, *_SOURCED) or not _START_FILES.isdisjoint(words)
-    )
-    return started - {plain_path(word) for words in others for word in words if word}
-
-
-def plain_path(path: str) -> str:
-    """Return *path* as it is compared with another one of the same script."""
-    return path.removeprefix("./")
-
-
-def _code_files(words: Reading) -> Iterator[str]:
-    """Yield the words, up to the first path, of an interpreter's command line that may be code."""
-    operands = [word for word in words[1:] if word and word[0] != "-"]
-    if "-m" in words or _LINE_EDITORS.fullmatch(base_name(words[0] or "")):
-        return
-    for word in operands:
-        yield word
-        if "." in word or "/" in word:
-            return
-
-
-def _scripts_run(words: Sequence[str | None]) -> Iterator[str]:
-    """Yield the files that the shell, or the path, of *words* may run as a script."""
-    head = (words[0] if words else None) or ""
-    if not is_shell(head) and head not in _RUN_FILES:
-        yield from (head,) if "/" in head else ()
-        return
-    for before, word in pairwise(words):
-        if word is None or has_glob(word):
-            yield from () if before and _CODE_FOLLOWS.fullmatch(before) else (ANY_FILE,)
-            return
-        if word and word[0] not in "-+" and not _SHELL_SETTING.fullmatch(before or ""):
-            yield word
-            if before not in _START_FILES:
-                return
 
 
 def code_leaves(code: str, reach: Reach, is_reserved: Callable[[str], bool]) -> bool:
@@ -256,15 +183,25 @@ def started_by(words: Reading) -> Iterator[str]:
         yield " ".join(filter(None, words[behind:]))
         others = (word for word in words[1:] if word and word not in codes and " " in word)
         yield from (set_value(word) or word for word in others)
-    if _OF_WINDOWS.fullmatch(base_name(words[0] or "")):
+    if is_of_windows(words):
         line = " ".join("$_" if word is None else word for word in words)
-        yield from of_windows(line, _CMDLET_OR_ALIAS)
+        yield from of_windows(line, has_aliases=True)
 
 
-def of_windows(code: str, removes: re.Pattern[str] = _CMDLET) -> Iterator[str]:
-    """Yield *code*, of a shell of Windows that *removes* something, as a script for bash."""
+def is_of_windows(words: Reading) -> bool:
+    """Return whether *words* start a shell of Windows."""
+    return bool(words and words[0] and _OF_WINDOWS.fullmatch(base_name(words[0])))
+
+
+def of_windows(code: str, *, has_aliases: bool) -> Iterator[str]:
+    """Yield *code* as a script for bash if it is one of Windows that deletes something.
+
+    With *has_aliases*, it surely is one, so that short names count, too: `del`, `ri`.
+    """
+    removes = _CMDLET_OR_ALIAS if has_aliases else _CMDLET
     if removes.search(code):
-        named = removes.sub("\nrm -rf ", _SWITCH.sub(" ", code)).replace("\\", "/")
+        named = _SWITCH.sub(" ", _PATH_JOINED.sub(" ", _HOME_THERE.sub("~", code)))
+        named = removes.sub("\nrm -rf ", named).replace("\\", "/")
         named = re.sub(r"[\"']", "", named)
         yield _NAMES_NOTHING.sub('rm -rf "$_"', _DRIVE.sub("/", named))
 
@@ -275,7 +212,7 @@ def commands_in(code: str) -> Iterator[str]:
     yield from _started(code, literals)
     yield from _moves(code)
     yield from _deletions(code, literals)
-    yield from of_windows(code)
+    yield from of_windows(code, has_aliases=False)
     if _QUERIES.search(code) and ":memory:" not in code:
         lost = (each for each in literals_in(code) if not _OF_ONE_ROW.search(each))
         yield from (f"sqlite3 x {shlex.quote(each)}" for each in lost if has_data_loss(each))
@@ -300,7 +237,7 @@ def reads_code(words: Reading) -> bool:
     operands = [word for word in words[1:] if word is None or not re.match("-.", word)]
     if "-" in operands or operands[:1] == ["/dev/stdin"]:
         return True  # what stands behind it are arguments
-    return not operands and not any(map(_CODE_OPTION.fullmatch, filter(None, words[1:])))
+    return not operands and not any(map(CODE_OPTION.fullmatch, filter(None, words[1:])))
 
 
 def _started(code: str, literals: Sequence[str]) -> Iterator[str]:

@@ -1,18 +1,11 @@
-"""The verdict about a script and its reasons, for `authorize_tool` and `permissions explain`.
-
-For a sandbox that cannot hide a secret in a folder that may be written, scripts are recognised that
-change files and yet read no secret: only what they name, if that. A link counts by where it leads
-before the script; so once a copy or a move may have brought another one, nothing is read.
-"""
+"""The verdict about a script and its reasons, for `authorize_tool` and `permissions explain`."""
 
 import os
-import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain, islice
-from pathlib import Path, PurePath
-from types import MappingProxyType
+from pathlib import PurePath
 from typing import Literal, TypeAlias
 
 from agent_cli.policies.shell.data_losses import DELETES_DATA, deletes_data
@@ -30,12 +23,16 @@ from agent_cli.policies.shell.destructive import (
     written_losses,
 )
 from agent_cli.policies.shell.effects import effects
-from agent_cli.policies.shell.entered_folders import removals_in_entered, without_home
-from agent_cli.policies.shell.fed_scripts import fed_commands, scripts_handed, texts_run
+from agent_cli.policies.shell.entered_folders import (
+    IN_BACKGROUND,
+    removals_in_entered,
+    without_home,
+)
+from agent_cli.policies.shell.fed_scripts import all_scripts, fed_commands, texts_run
 from agent_cli.policies.shell.known_words import with_known_words
 from agent_cli.policies.shell.losses import lost_by_unknown_program
-from agent_cli.policies.shell.plain import Part, SimpleCommand, Unknown, parse
-from agent_cli.policies.shell.reach import Objection, Reach
+from agent_cli.policies.shell.plain import Part, Unknown, parse
+from agent_cli.policies.shell.reach import Reach
 from agent_cli.policies.shell.read_only import UNCERTAIN_FOLDER, objections
 from agent_cli.policies.shell.readings import UNSEEN, Reading, all_commands, readings, seen_commands
 from agent_cli.policies.shell.rules import CommandRule, allowing, strongest
@@ -46,7 +43,6 @@ from agent_cli.policies.shell.syntax import (
     has_no_structure,
     odd_character,
 )
-from agent_cli.policies.shell.words import NotLiteral, Word
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.paths import is_dir, real_path
 from agent_cli.system.records import dataclass
@@ -55,19 +51,6 @@ _REASONS_MAX = 6
 # "undecided": neither a rule nor our knowledge decides; the mode does.
 ShellVerdict: TypeAlias = Literal["deny", "ask", "allow", "undecided"]
 
-# The options, all without a value, with which a program reads and follows nothing else.
-_OPTIONS: Mapping[str, re.Pattern[str]] = MappingProxyType(
-    {
-        "mkdir": late_pattern(r"-[pv]+"),
-        "rmdir": late_pattern(r"-[pv]+"),
-        "touch": late_pattern(r"-[acm]+"),
-        "rm": late_pattern(r"-[firRv]+"),
-        "chmod": late_pattern(r"-[Rcfv]+"),
-        "mv": late_pattern(r"-[finv]+"),
-        "cp": late_pattern(r"-[afinprRv]+"),
-    }
-)
-_BRINGS_LINKS = frozenset({"mv", "cp"})
 _OF_WORKSPACE = late_pattern(r"[^/~$]+/")
 # What ends a command in a text, and what may stand before its program.
 _PARTS = late_pattern(r"[\n;&|()`{}]+")
@@ -76,8 +59,6 @@ _QUOTES = late_pattern(r"[\"'\\$]")
 _SETTING = late_pattern(r"\w+(?:\[\w*\])?\+?=")
 # The path of a folder that may be an added one: a home that `~` names is not looked up.
 _OPENED = late_pattern(r"(?:/|\.\./)[^~]*")
-_IN_BACKGROUND = late_pattern(r"(?<![&<>|])&(?![&>])")
-_MODE = late_pattern(r"[0-7]{3,4}|[ugoa]*[+=-][rwxX]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +132,7 @@ def _losses_as_written(script: str, seen: Sequence[Reading], reach: Reach) -> li
         each_loss = (_losses_in_folders(each, [*readings(each)], reach) for each in known)
         found = [*dict.fromkeys(chain.from_iterable(each_loss))] if known else found
     folders = (reach.root, *reach.extra_dirs)
-    texts = (script, *chain.from_iterable(map(texts_run, (script, *scripts_handed(script)))))
+    texts = (script, *chain.from_iterable(map(texts_run, all_scripts(script))))
     if not found and any(any(removals_in_entered(each, folders)) for each in texts):
         found = [FOREIGN_FILE]
     return found
@@ -175,7 +156,7 @@ def _keeps_to_folders(script: str, seen: Sequence[Reading], reach: Reach) -> boo
         and entered["sure"]
         and _OPENED.fullmatch(entered["folder"])
         # In the background, the folder would be that of a shell of its own.
-        and not _IN_BACKGROUND.search(entered["rest"])
+        and not IN_BACKGROUND.search(entered["rest"])
     ):
         folder = real_path(os.path.normpath(reach.root / entered["folder"]))
         is_opened = is_dir(folder) and any(map(folder.is_relative_to, reach.extra_dirs))
@@ -218,7 +199,7 @@ def _losses(
     fed = _fed(script) if run is None else ()
     commands = [*seen, *fed] if run is None else run
     found = destructions(commands, root, script)
-    whole = () if found else (script, *scripts_handed(script))
+    whole = () if found else all_scripts(script)
     found += chain.from_iterable(written_losses(each, root) for each in whole)
     # What stands in the script itself may delete what the others have moved.
     if not found and fed:
@@ -305,60 +286,3 @@ def _joined(reasons: Sequence[str]) -> str:
     different = list(dict.fromkeys(reasons))
     more = len(different) - _REASONS_MAX
     return "; ".join(different[:_REASONS_MAX]) + (f"; and {more} more reasons" if more > 0 else "")
-
-
-def reads_no_secret(script: str, reach: Reach) -> bool:
-    """Return whether *script* surely reads no secret, although it may change what it names."""
-    commands = parse(script, reach.variables)
-    if isinstance(commands, Unknown):
-        return False
-    if not all(isinstance(each, SimpleCommand) and each.words[0].text != "cd" for each in commands):
-        return False
-    may_be_other_links = has_changed = False
-    for command, objection in objections(commands, reach):
-        reads = objection is None
-        name = command.words[0].text
-        if (reads or name in _BRINGS_LINKS) and may_be_other_links:
-            return False
-        if reads:
-            continue
-        if not _changes_only_what_it_names(command, reach, may_expand=not has_changed):
-            return False
-        has_changed = True
-        may_be_other_links = may_be_other_links or name in _BRINGS_LINKS
-    return True
-
-
-def _changes_only_what_it_names(command: SimpleCommand, reach: Reach, *, may_expand: bool) -> bool:
-    words = command.words
-    name, arguments = words[0].text, words[1:]
-    allowed = _OPTIONS.get(name)
-    if allowed is None or command.after in ("|", "|&") or command.reads:
-        return False
-    operands = [each for each in arguments if each.glob or not each.text.startswith("-")]
-    options = [each for each in arguments if each not in operands]
-    if name == "chmod" and not (operands and _MODE.fullmatch(operands.pop(0).text)):
-        return False
-    if any(each.unknown or (each.glob and not may_expand) for each in operands):
-        return False
-    if not all(allowed.fullmatch(each.text) for each in options):
-        return False
-    try:
-        reach.check_program(name)
-        return bool(operands) and _hold_no_secret(operands, reach)
-    except (Objection, NotLiteral, OSError):
-        return False
-
-
-def _hold_no_secret(operands: Sequence[Word], reach: Reach) -> bool:
-    """Return True.
-
-    Raises:
-        Objection: One of them is a secret, holds one, or lies outside the workspace.
-    """
-    folder = str(reach.root)
-    for word in operands:
-        for path in reach.expand(word, folder):
-            if Path(reach.check_path(path, folder)).is_dir():
-                reach.check_tree(path, folder)
-    return True

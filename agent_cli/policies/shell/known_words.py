@@ -287,15 +287,22 @@ def _texts(
     elements = known.elements(word) if known else ()
     if not elements:
         values = _values(word, known, needs_text=needs_text)
-        is_string = word.type == "string" and word.parent and word.parent.type == "command"
-        return [
-            _known(each, own_temporary=own_temporary, is_string=bool(is_string)) for each in values
-        ]
+        is_text = _is_text(word, known)
+        return [_known(each, own_temporary=own_temporary, is_text=is_text) for each in values]
     of_each = [
         _texts(each, known, needs_text=True, own_temporary=own_temporary) for each in elements
     ]
     known_ones = [texts[0] for texts in of_each if len(texts) == 1 and texts[0] is not None]
     return [" ".join(known_ones)] if len(known_ones) == len(elements) else []
+
+
+def _is_text(word: "Node", known: Assignments | None) -> bool:
+    """Return whether *word*, of a command, stays one word: in quotes, or with a part in quotes."""
+    is_argument = word.parent is not None and word.parent.type == "command"
+    is_quoted = not {"'", '"'}.isdisjoint(source(word))
+    values = known.pieces(word)[1::2] if known and word.type != "string" else ()
+    is_split = any(re.search(r"\s", each) for each in chain(*values))
+    return is_argument and is_quoted and not is_split
 
 
 def _is_script(word: "Node") -> bool:
@@ -360,9 +367,9 @@ def _without_quotes(text: str) -> str:
     return _QUOTED.sub(lambda found: found[1] or found[2] or "", text)
 
 
-def _known(text: str, *, own_temporary: bool, is_string: bool) -> str | None:
+def _known(text: str, *, own_temporary: bool, is_text: bool) -> str | None:
     """Return the word *text* as it is put in a script; None if what it stands for is not known."""
-    if is_string and (not text or _TEXT.fullmatch(text)):
+    if is_text and (not text or _TEXT.fullmatch(text)):
         return f"'{text}'"  # such as the script of `sh -c`
     if own_temporary and not text.startswith(NEW):
         text = _OF_TEMPORARY.sub(NEW, text, count=1) if text.startswith("/tmp") else text

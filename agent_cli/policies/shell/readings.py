@@ -6,8 +6,7 @@ word is None, and an unknown command is (None,).
 """
 
 import re
-import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from types import MappingProxyType
@@ -74,20 +73,18 @@ _STORES = frozenset({"read", "printf", "mapfile", "readarray", "getopts"})
 _NAMES_COMMANDS: Mapping[str, str] = MappingProxyType({"alias": "=", "bind": ":"})
 _SUBSTITUTES = late_pattern(r"\$\(|`")
 _PLAIN_WORD = late_pattern(r"(?!-|[\d.]+[smhd]?$)[^=]*")
-# Shell builtins that print or compare; listing them would hide the rest.
-_SHOW_NOTHING = frozenset(
-    {"echo", "printf", "cd", "true", "false", ":", "test", "[", "[[", "exit", "set", "pwd"}
-)
-_NAME = late_pattern(r"[A-Za-z][\w.+/-]*", re.ASCII)
 _DEPTH_MAX = 4
 WORDS_MAX = 32  # of a long text, from each word on; longer than a rule is
 _TAKEN_WHOLE_MAX = 1_000  # The last of many may be the home directory.
+# Of a text whose structure is unknown, of which each word may begin a command.
+_TAILS_WHOLE_MAX = 300
+_TAKE_MANY = frozenset({"rm", "unlink", "shred", "truncate", "rimraf", "del-cli", "srm"})
+_MANY_WHOLE_MAX = 20
+WORDS_READ_MAX = 500_000  # of all readings; the checks take half a second for them
 
 _COMMANDS = frozenset({"command", "declaration_command", "unset_command"})
 _JOINED = frozenset({"list", "pipeline", "negated_command"})
 _STDIN = ("/dev/stdin", "/dev/fd/", "/proc/")
-# The text that an option is joined to: `env -S'rm -rf'`, `--split-string=rm`.
-_OPTION_TEXT = late_pattern(r"-(?:\w*S|-[a-z-]+=)(.*)", re.DOTALL)
 _BREAKS = late_pattern(r"[\s;&|<>()`{}'\"\\$]+")
 
 
@@ -95,7 +92,18 @@ _BREAKS = late_pattern(r"[\s;&|<>()`{}'\"\\$]+")
 @lru_cache(maxsize=16)
 def readings(script: str, depth: int = 0) -> Sequence[Reading]:
     """Return every command that *script* might run, also behind wrappers; BEYOND if too much."""
-    return tuple(_read(script, depth))
+    return tuple(bounded(_read(script, depth), WORDS_READ_MAX))
+
+
+def bounded(found: Iterable[Reading], words_max: int) -> Iterator[Reading]:
+    """Yield the readings of *found* up to *words_max* words in all, then BEYOND for the rest."""
+    left = words_max
+    for words in found:
+        yield words
+        left -= len(words) or 1
+        if left < 0:
+            yield BEYOND
+            return
 
 
 def _read(script: str, depth: int) -> Iterator[Reading]:
@@ -156,44 +164,22 @@ def all_commands(script: str) -> list[Reading]:
     return list(_commands(syntax_tree(script)))
 
 
-def programs(script: str, search_path: str, depth: int = 0) -> list[str]:
-    """Return the names of all programs that *script* would start, each once, in order.
-
-    ? stands for an unknown name. The command of a wrapper such as sudo or xargs is found among
-    its arguments: each one that names a program of *search_path* counts.
-    """
-    found: dict[str, None] = {}
-    for words in _commands(syntax_tree(script)):
-        head, *arguments = words or (None,)
-        if head is not None and head not in _SHOW_NOTHING:
-            found[head] = None
-        found |= {} if head is not None else {"?": None}
-        if head is None or base_name(head) not in STARTERS:
-            continue
-        for written in filter(None, arguments[:_TAKEN_WHOLE_MAX]):
-            joined = _OPTION_TEXT.fullmatch(written)
-            word = joined[1] if joined else written
-            if SCRIPT.search(word) and depth < _DEPTH_MAX:
-                found |= dict.fromkeys(programs(word, search_path, depth + 1))
-            elif _NAME.fullmatch(word) and shutil.which(word, path=search_path):
-                found[word] = None
-    return list(found)
-
-
 def pieces(script: str) -> Iterator[Reading]:
     """Yield the words from each word on, for a script whose structure is unknown."""
     yield from tails([word for word in _BREAKS.split(script) if word])
 
 
 def tails(words: Sequence[str | None]) -> Iterator[Reading]:
-    """Yield each tail of *words*, the longest first."""
-    most = _taken(words)
-    yield from (tuple(words[at : at + most]) for at in range(len(words)))
+    """Yield each tail of *words*, the longest first; of many words only their first ones.
 
-
-def _taken(words: Sequence[str | None]) -> int:
-    """Return the length to which a tail of *words* is cut."""
-    return len(words) if len(words) <= _TAKEN_WHOLE_MAX else WORDS_MAX
+    But for the first programs that take many names: the last one may be the home directory.
+    """
+    whole = _MANY_WHOLE_MAX if len(words) <= _TAKEN_WHOLE_MAX else 0
+    for at, word in enumerate(words):
+        takes_many = whole > 0 and base_name(word or "") in _TAKE_MANY
+        whole -= takes_many
+        is_whole = takes_many or len(words) <= _TAILS_WHOLE_MAX
+        yield tuple(words[at:] if is_whole else words[at : at + WORDS_MAX])
 
 
 def _commands(tree: "Node") -> Iterator[Reading]:
@@ -282,15 +268,21 @@ def _run_by_itself(words: Reading, depth: int) -> Iterator[Reading]:
 def _started(words: Reading, depth: int) -> Iterator[Reading]:
     """Yield every candidate for the command that the first of *words* starts."""
     head = words[0] or ""
-    most = _taken(words)
-    if most < len(words):
+    most = len(words)
+    if most > _TAKEN_WHOLE_MAX:
+        most = WORDS_MAX
         yield BEYOND
+    is_found = False
     for at in range(_first_started(words), len(words)):
         rest = words[at : at + most]
         name = rest[0]
         yield rest
         if at < WORDS_MAX and name and (name in _RUN_BY_THEMSELVES or has_commands(name)):
             yield from _run_by_itself(rest, depth)
+        if at and name and not is_found and base_name(name) in ADDS_ARGUMENTS:
+            # `timeout 5 find … {}`: the names that it finds are not known either.
+            is_found = True
+            yield from _started(with_unknown(rest), depth + 1) if depth < _DEPTH_MAX else (BEYOND,)
         if base_name(head) in ADDS_ARGUMENTS:
             yield (*rest, None)
             starts = name and name not in _RUNS_FILES and base_name(name) in STARTERS

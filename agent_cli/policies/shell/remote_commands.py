@@ -10,7 +10,7 @@ names, a variable.
 import os.path
 import re
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
@@ -21,13 +21,14 @@ from agent_cli.policies.shell.deleted_folders import (
     is_cache,
     is_history,
 )
-from agent_cli.policies.shell.readings import Reading
+from agent_cli.policies.shell.readings import UNSEEN, Reading, readings
 from agent_cli.policies.shell.searches import EVERY_NAME, is_narrow
 from agent_cli.policies.shell.starters import base_name, is_shell, options_end
 from agent_cli.policies.shell.syntax import (
     ENTERS_FIRST,
     NOT_WORDS,
     descendants,
+    document,
     source,
     syntax_tree,
 )
@@ -95,7 +96,7 @@ _SHELL_THERE: Final = late_pattern(
     rf"{_STARTED}(?:ssh\0{_SSH_OPTIONS}(?=(?P<here>{_THIS_HOST})?){_NAME}{_SSH_OPTIONS}|{_ADB}shell\0)"
 )
 _LEADS_AWAY: Final = late_pattern(r"docker|podman|nerdctl|kubectl|\b(?:oc|ssh|adb)\s")
-_NAMES_THIS_HOST: Final = late_pattern(r"(?i:\bhostname\b)|\buname\b|/proc/sys/kernel/")
+_NAMES_THIS_HOST: Final = late_pattern(r"(?i:(?:\b|-\w*o)hostname\b)|\buname\b|/proc/sys/kernel/")
 MAY_BE_OTHERS: Final = late_pattern(
     r"\b(?:alias|hash|enable)\s|\b(?:ssh|adb|kubectl|oc|nerdctl|(?:docker|podman)[\w-]*)\s*\("
     r"|\bfunction\s"
@@ -124,6 +125,7 @@ _REMOVES_FOUND: Final = late_pattern(r"-exec(?:dir)?\0rm\0(?:-[fv]+\0)*\{\}\0(?:
 _FIND_ACTS: Final = late_pattern(r"(?:^|\0)-(?:exec|ok)")
 STARTED: Final = late_pattern(_STARTED)
 """What `line_of` gives for the words before the command that they start here."""
+_OF_READER: Final = late_pattern(r"-[eusxl]+|-")
 _DEPTH_MAX: Final = 4
 _DOES_NOTHING: Final = ":"
 
@@ -155,7 +157,40 @@ def target_of_input(words: Reading) -> Literal["here", "machine"] | None:
     if not words or base_name(words[0] or "") not in ("ssh", "adb"):
         return None
     found = _SHELL_THERE.fullmatch(line_of(words))
-    return found and ("here" if found["here"] is not None else "machine")
+    is_here = found and (found["here"] is not None or _name_this_host(words))
+    return found and ("here" if is_here else "machine")
+
+
+def _name_this_host(words: Iterable[str | None]) -> bool:
+    return any(word and _NAMES_THIS_HOST.search(word) for word in words)
+
+
+def without_input_elsewhere(script: str) -> tuple[str, Sequence[str]]:
+    """Return *script* without the shells of containers that read a here-document, and those texts.
+
+    `docker exec -i x sh <<E`; the texts without what they may delete there.
+    """
+    if "<<" not in script or not _LEADS_AWAY.search(script) or MAY_BE_OTHERS.search(script):
+        return script, ()
+    tree, kept, texts = syntax_tree(script), script, list[str]()
+    for node in descendants(tree) if not tree.has_error else ():
+        command, *redirects = node.children if node.type == "redirected_statement" else (node,)
+        if command.type != "command" or [each.type for each in redirects] != ["heredoc_redirect"]:
+            continue
+        words = words_of(command)
+        way = _way([*map(text_of, words)], words)
+        if way and way[0] == "container" and _reads_script([*map(text_of, words[way[1] :])]):
+            bodies = [each for each in redirects[0].children if each.type == "heredoc_body"]
+            texts += (_script_left(document(each), "container", script, 0) for each in bodies)
+            kept = kept.replace(source(node), _DOES_NOTHING, 1)
+    # What runs a text in turn may run any of the script.
+    return (script, ()) if any(UNSEEN in readings(each) for each in texts) else (kept, texts)
+
+
+def _reads_script(words: Sequence[str | None]) -> bool:
+    """Return whether *words* start a shell that is given no more than harmless options."""
+    name, *options = words or [None]
+    return is_shell(name) and all(each and _OF_READER.fullmatch(each) for each in options)
 
 
 def script_read(script: str, targets: Collection[str | None]) -> str:
@@ -192,7 +227,7 @@ def _way(texts: Sequence[str | None], words: Sequence["Node"] = ()) -> tuple[Tar
             begin = line.count("\0", 0, found.end())
             pairs = zip(texts[:begin], words, strict=False)
             is_split = any(text is None and word.type != "string" for text, word in pairs)
-            is_here = any(_NAMES_THIS_HOST.search(source(word)) for word in words[:begin])
+            is_here = _name_this_host(map(source, words[:begin]))
             return None if is_here or (is_split and target == "new container") else (target, begin)
     return None
 

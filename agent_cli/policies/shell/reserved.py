@@ -23,7 +23,6 @@ from agent_cli.policies.shell.data_losses import has_data_loss
 from agent_cli.policies.shell.deleted_folders import FINDS
 from agent_cli.policies.shell.destructive import destructions
 from agent_cli.policies.shell.effects import known_effect
-from agent_cli.policies.shell.fed_scripts import documents
 from agent_cli.policies.shell.foreign_code import (
     code_leaves,
     code_of,
@@ -45,6 +44,7 @@ from agent_cli.policies.shell.syntax import (
     syntax_tree,
 )
 from agent_cli.policies.shell.words import likely_word, unquoted
+from agent_cli.policies.shell.written_texts import documents
 from agent_cli.sandbox.git_config import is_harmless_key
 from agent_cli.sandbox.guarded_files import PROTECTED_NAMES, what_it_starts, why_protected
 from agent_cli.sandbox.path_sets import is_inside

@@ -77,7 +77,7 @@ STARTERS: Final = SHELLS | {
     *("envuidgid", "softlimit", "dotenv", "dotenvx", "cross-env", "dockerize", "tini", "dumb-init"),
     *("cpulimit", "timelimit", "gtimeout", "gtime", "gstdbuf", "gfind", "fdfind", "sandbox-exec"),
     *("arch", "gnome-terminal", "konsole", "heaptrack", "fab", "sshpass", "schedtool", "gksu"),
-    *("run0", "systemd-inhibit", "setlock", "run-one", "wait-for-it"),
+    *("run0", "systemd-inhibit", "setlock", "run-one", "wait-for-it", "wine", "wine64"),
 }
 # The words behind which a command stands, of a program with many subcommands: any, or that one.
 _STARTS_BEHIND: Final[Mapping[str, Sequence[tuple[str, frozenset[str]]]]] = MappingProxyType(

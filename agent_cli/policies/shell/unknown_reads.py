@@ -5,17 +5,24 @@ For the rules that deny reading, where no sandbox hides files. What the text nam
 what they name count, or each `make $target` would be a question: a table of names and no proof,
 since a program that is missing counts as reading nothing. What a program finds by itself, as
 `grep -r` does, is not looked at.
+
+For a sandbox that cannot hide a secret in a folder that may be written, scripts are recognised that
+change files and yet read no secret: only what they name, if that. A link counts by where it leads
+before the script; so once a copy or a move may have brought another one, nothing is read.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.policies.shell.assignments import Assignments, preset_values, script_in
+from agent_cli.policies.shell.plain import SimpleCommand, Unknown, parse
 from agent_cli.policies.shell.programs import PROGRAMS
-from agent_cli.policies.shell.reach import Reach
+from agent_cli.policies.shell.reach import Objection, Reach
+from agent_cli.policies.shell.read_only import objections
 from agent_cli.policies.shell.starters import STARTERS, base_name
 from agent_cli.policies.shell.syntax import (
     NOT_WORDS,
@@ -26,7 +33,7 @@ from agent_cli.policies.shell.syntax import (
     source,
     syntax_tree,
 )
-from agent_cli.policies.shell.words import has_glob, without_quotes
+from agent_cli.policies.shell.words import NotLiteral, Word, has_glob, without_quotes
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass
 
@@ -34,6 +41,20 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _KNOWN_LATER: Final = "known only when it runs, so that rules that deny reading cannot be checked"
+# The options, all without a value, with which a program reads and follows nothing else.
+_OPTIONS_OF_CHANGES: Mapping[str, re.Pattern[str]] = MappingProxyType(
+    {
+        "mkdir": late_pattern(r"-[pv]+"),
+        "rmdir": late_pattern(r"-[pv]+"),
+        "touch": late_pattern(r"-[acm]+"),
+        "rm": late_pattern(r"-[firRv]+"),
+        "chmod": late_pattern(r"-[Rcfv]+"),
+        "mv": late_pattern(r"-[finv]+"),
+        "cp": late_pattern(r"-[afinprRv]+"),
+    }
+)
+_BRINGS_LINKS = frozenset({"mv", "cp"})
+_MODE_OF_CHMOD = late_pattern(r"[0-7]{3,4}|[ugoa]*[+=-][rwxX]+")
 _DEPTH_MAX: Final = 4
 _SHOWN_MAX: Final = 60
 # With these a pattern matches other names than those that are looked up.
@@ -301,3 +322,60 @@ def _readers() -> Mapping[str, _Reader]:
             valued = values.union(option for option, takes in known if takes)
             found[name] = _Reader(values=valued - files, files=files, instead=instead)
     return found
+
+
+def reads_no_secret(script: str, reach: Reach) -> bool:
+    """Return whether *script* surely reads no secret, although it may change what it names."""
+    commands = parse(script, reach.variables)
+    if isinstance(commands, Unknown):
+        return False
+    if not all(isinstance(each, SimpleCommand) and each.words[0].text != "cd" for each in commands):
+        return False
+    may_be_other_links = has_changed = False
+    for command, objection in objections(commands, reach):
+        reads = objection is None
+        name = command.words[0].text
+        if (reads or name in _BRINGS_LINKS) and may_be_other_links:
+            return False
+        if reads:
+            continue
+        if not _changes_only_what_it_names(command, reach, may_expand=not has_changed):
+            return False
+        has_changed = True
+        may_be_other_links = may_be_other_links or name in _BRINGS_LINKS
+    return True
+
+
+def _changes_only_what_it_names(command: SimpleCommand, reach: Reach, *, may_expand: bool) -> bool:
+    words = command.words
+    name, arguments = words[0].text, words[1:]
+    allowed = _OPTIONS_OF_CHANGES.get(name)
+    if allowed is None or command.after in ("|", "|&") or command.reads:
+        return False
+    operands = [each for each in arguments if each.glob or not each.text.startswith("-")]
+    options = [each for each in arguments if each not in operands]
+    if name == "chmod" and not (operands and _MODE_OF_CHMOD.fullmatch(operands.pop(0).text)):
+        return False
+    if any(each.unknown or (each.glob and not may_expand) for each in operands):
+        return False
+    if not all(allowed.fullmatch(each.text) for each in options):
+        return False
+    try:
+        reach.check_program(name)
+        return bool(operands) and _hold_no_secret(operands, reach)
+    except (Objection, NotLiteral, OSError):
+        return False
+
+
+def _hold_no_secret(operands: Sequence[Word], reach: Reach) -> bool:
+    """Return True.
+
+    Raises:
+        Objection: One of them is a secret, holds one, or lies outside the workspace.
+    """
+    folder = str(reach.root)
+    for word in operands:
+        for path in reach.expand(word, folder):
+            if Path(reach.check_path(path, folder)).is_dir():
+                reach.check_tree(path, folder)
+    return True

@@ -289,7 +289,7 @@ def likely_word(source: str) -> str | None:
     text = ""
     for piece in _PIECE.finditer(source):
         if piece["ansi"] is not None:
-            text += _ANSI_ESCAPE.sub(_ansi_character, piece["ansi"]).partition("\0")[0]
+            text += unescaped(piece["ansi"]).partition("\0")[0]
         elif piece["single"] is not None:
             text += piece["single"]
         elif piece["double"] is not None:
@@ -354,6 +354,11 @@ def literals_in(code: str) -> Iterator[str]:
                 at = end + closing
                 break
             endless[mark] = end
+
+
+def unescaped(text: str) -> str:
+    """Return *text* with its escapes resolved, as in `$'…'` and by `printf`."""
+    return _ANSI_ESCAPE.sub(_ansi_character, text)
 
 
 def _ansi_character(found: re.Match[str]) -> str:

@@ -1,6 +1,7 @@
 """What cannot be undone on servers, in registries and databases asks in every mode."""
 
 import itertools
+import random
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -565,6 +566,53 @@ def test_statement_that_deletes_asks_by_whatever_way_it_reaches_a_database(scrip
     assert asks(script)
 
 
+@each_row(
+    ("script", "expected"),
+    [
+        *((f'pwsh -Command "ri -r {home}"', True) for home in ("$HOME", "$env:USERPROFILE", "~")),
+        *((f"pwsh -c 'Remove-Item -Recurse -{each}:~'", True) for each in ("Path", "LiteralPath")),
+        *(("pwsh -c 'rm -r -Path:~'", True), ("pwsh -c 'Remove-Item -Path:dist -Recurse'", False)),
+        ("cmd.exe /c 'rmdir /s /q %USERPROFILE%'", True),
+        *((f"cmd.exe{each}", True) for each in (" <<< 'rd /s /q C:\\x'", " <<E\ndel /s C:\\\nE")),
+        *(("echo 'del /s /q C:\\Users' | cmd.exe", True), ("echo 'ri -r ~' | pwsh -c -", True)),
+        *(("echo 'dir /b' | cmd.exe", False), ("echo 'del /q build' | cmd", False)),
+        *(
+            (f"cat > x.{kind} <<'E'\n@echo off\ndel /s /q C:\\Users\nE\n{run}", True)
+            for kind, run in (
+                *(("bat", "cmd.exe /c x.bat"), ("cmd", "./x.cmd"), ("bat", "wine cmd /c x.bat")),
+                *(("ps1", "pwsh x.ps1"), ("ps1", "pwsh -File ./x.ps1")),
+            )
+        ),
+        ("cat > x.bat <<'E'\ndel /q build\\*.obj\nE\ncmd /c x.bat", False),
+        ("cat > x.py <<'E'\ndel x\nE\npython3 x.py", False),
+    ],
+)
+def test_deleting_by_a_shell_of_windows_asks(script: str, *, expected: bool) -> None:
+    """Threat 19: whatever it calls the home, and wherever its script stands."""
+    assert asks(script) is expected
+
+
+@each_row(
+    ("script", "expected"),
+    [
+        *(
+            (f'{run} find . -name "$x" -exec rm -rf {{}} +', True)
+            for run in ("timeout 5", "nice", "sudo -u a", "env A=b nohup")
+        ),
+        *(
+            (f"{run} find . -name __pycache__ -exec rm -rf {{}} +", False)
+            for run in ("timeout 5", "nice", "sudo")
+        ),
+        ("timeout 5 find . -name '*.pyc' -print0 | xargs -0 rm -f", False),
+    ],
+)
+def test_search_that_another_program_starts_asks_as_it_does_alone(
+    script: str, *, expected: bool
+) -> None:
+    """Threat 19: the names that it finds are not known there either."""
+    assert asks(script) is expected
+
+
 _REPEATED = (
     *("{;a}", "x\n{;a\n}", "sed '{;1}' a"),
     *("echo {word }", "echo {delete/* }", "nice {a -b }", "echo {'a b' }", 'echo {"$x" }'),
@@ -642,6 +690,38 @@ def test_a_long_command_is_judged_in_a_moment(shape: str, length: int, tmp_path:
 
     assert time.process_time() - before < 3
     assert length < 128_000 or (verdict == "ask" and needs_person)
+
+
+def test_text_without_structure_is_judged_in_a_moment(tmp_path: Path) -> None:
+    """Each word of it may begin a command; read to its end from each, 4,000 bytes took 12 s."""
+    words = (
+        "rm -rf ",
+        "xargs ",
+        "find . ",
+        "$(",
+        "`",
+        "x ",
+        "if ",
+        "echo ",
+        "<<E\n",
+        "&",
+        "'",
+        "*",
+    )
+    choose = random.Random(1)
+    texts = ["".join(choose.choices(words, k=2_500)) for _ in range(3)]
+    before = time.process_time()
+
+    verdicts = {judge(x, CommandRules(), Reach(root=tmp_path)).verdict for x in texts}
+
+    assert time.process_time() - before < 9
+    assert verdicts <= {"ask", "undecided"}
+
+
+@pytest.mark.parametrize("words", [200, 600])
+def test_last_name_of_many_counts_in_a_text_without_structure(words: int) -> None:
+    """It may be the home directory."""
+    assert asks(f"if x; rm -rf {'a ' * words} ~")
 
 
 @each_row(
@@ -1631,6 +1711,35 @@ def test_verb_amid_a_line_that_cannot_be_parsed_asks_not(script: str, *, expecte
         ("echo 'rm -rf /srv' > python3; chmod +x python3; ./python3 ./python3", True),
         ("bash -c 'cat > x.sh <<E\nrm -rf build\nE\nbash x.sh'", False),
         ("echo 'rm -rf ~' > x; chmod +x x; PATH=.:$PATH bash -c x", True),
+        # A script in it writes what another one runs.
+        *(("bash -c 'echo rm -rf / > x'; sh x", True), ("echo rm -rf / > x; sh -c 'sh x'", True)),
+        ("sh -c 'cat > x.sh <<E\nrm -rf ~\nE' && bash x.sh", True),
+        # The shell finds it by its name.
+        ("cat > x.sh <<'E'\nrm -rf ~\nE\nchmod +x x.sh; PATH=. x.sh", True),
+        ("echo 'rm -rf ~' > bin/x; export PATH=$PWD/bin:$PATH; x", True),
+        ("echo 'rm -rf ~' > x; PATH=bin:$PATH y x", False),
+        # It may be the file of a pattern, or of a variable.
+        ("echo 'rm -rf ~' | tee y.sh; sh y*.sh", True),
+        ("printf 'rm -rf ~' | tee y.sh; for f in *.sh; do bash $f; done", True),
+        ("echo 'os.system(\"rm -rf ~\")' > x.py; for f in *.py; do python3 $f; done", True),
+        ("echo 'os.system(\"rm -rf ~\")' > x.py; python3 *.py", True),
+        ("echo 'os.system(\"rm -rf ~\")' > x.md; for f in *.py; do python3 $f; done", False),
+        ('echo \'os.system("rm -rf ~")\' > x.py; python3 -c "$code"', False),
+        ("echo 'os.system(\"rm -rf ~\")' > x.py; python3 -m x", True),
+        # Two programs run it.
+        *((f"echo 'rm -rf ~' > x; {run}", True) for run in ("python3 x; bash x", "sh x; node x")),
+        ("echo 'os.system(\"rm -rf ~\")' > x; bash x; python3 x", True),
+        ("echo 'rm -rf ~' > a; sed s/a/b/ a > b; sh b", True),
+        # What is printed is a text with the values put in.
+        *(("printf 'rm -rf %s\\n' ~/a | sh", True), ("printf '%s -rf %s' rm / | sh", True)),
+        *(("printf '\\x72m -rf ~' | sh", True), ("printf -v c 'rm -rf %s' ~; eval $c", True)),
+        *(("printf '%d %s\\n' 1 a | sh", False), ("printf 'rm -rf %s\\n' build | sh", False)),
+        # A variable may be empty, or hold `sudo`.
+        *((f'sh <<< "{each} rm -rf ~"', True) for each in ("$x", "$x $y", "${x:-}")),
+        *(("bash <<E\n$x rm -rf ~\nE", True), ('sh <<< "$x rm -rf build"', False)),
+        # It is one word of parts.
+        *(("x=~; bash -c $'rm -rf '$x", True), ("x=~; eval 'rm -rf '$x", True)),
+        *(("x=build; bash -c 'rm -rf '$x", False), ("x='a ~'; sh -c 'rm -rf '$x", True)),
     ],
 )
 def test_deleting_by_a_file_that_the_script_writes_and_runs_asks(

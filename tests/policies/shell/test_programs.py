@@ -8,7 +8,7 @@ import pytest
 
 from agent_cli.policies.shell import CommandRules, Reach, judge
 from agent_cli.policies.shell.destructive import written_losses
-from agent_cli.policies.shell.readings import programs
+from agent_cli.policies.shell.explain import programs
 from agent_cli.policies.shell.reserved import is_reserved, is_reserved_program
 from tests.tables import each_row
 

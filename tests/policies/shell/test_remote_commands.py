@@ -61,6 +61,9 @@ def asks(script: str) -> bool:
         *("adb shell rm -f /data/local/tmp/x", "adb -s e shell rm /sdcard/x.png"),
         *("apt-get install -y a && rm -rf /var/lib/apt/lists/*", "rm -rf ~/.cache/pip"),
         *("sudo rm -rf /var/cache/apt", "rm -rf ~/.npm/_cacache ~/Library/Caches/x"),
+        *("docker exec -i c sh <<E\nrm -f /app/x\nE", "kubectl exec -i p -- sh <<E\nrm -f /a/x\nE"),
+        "docker compose exec -T web bash -s <<'E'\ncd /app\nrm -f x\nrm -rf node_modules\nE",
+        "docker exec -i c sh -e <<'E'\nls\nrm -f /app/x\nE\nmake test",
         *("ssh h 'hostname; rm -f /srv/x'", 'docker exec c sh -c "uname -m; rm -rf /tmp/x"'),
     ],
 )
@@ -120,6 +123,17 @@ def test_deleting_what_is_named_or_made_again_elsewhere_is_left_to_the_rules(scr
         *("docker exec c sh -c 'ssh $(hostname) rm /x'", 'ssh h "ssh $(hostname) rm /x"'),
         *("ssh ip6-localhost rm /srv/x", "ssh 0:0:0:0:0:0:0:1 rm /x", "ssh 2130706433 rm /x"),
         *("ssh localhost <<'E'\nrm -f /srv/x\nE", "echo 'rm -f /srv/x' | ssh u@127.0.0.1"),
+        *("ssh -oHostname=localhost h 'rm /srv/x'", "ssh -o 'HostName 127.0.0.1' h 'rm /srv/x'"),
+        *("ssh -4oHostName=::1 h rm /x", "ssh -o hostname=localhost h <<'E'\nrm -f /srv/x\nE"),
+        # Of the text that a shell in a container reads.
+        *(f"docker exec -i c sh <<E\n{each}\nE" for each in ("rm -rf /data", "rm -rf /", "reboot")),
+        *(
+            "docker exec -i c sh <<E\nrm -f /app/x\nE\nrm -f /etc/x",
+            "docker exec c sh <<E\n$(rm -rf ~)\nE",
+        ),
+        *("docker exec -i c sh <<E; rm -f /etc/x\nrm -f /a\nE", "sh <<E\nrm -f /etc/x\nE"),
+        "docker run -i -v ~:/h a sh <<E\nrm -rf /h\nE",
+        "sh <<E\nrm -f /a/x\nE\ndocker exec -i c sh <<E\nrm -f /a/x\nE",
         # It may have been moved there, too.
         *("ssh h 'mv /srv/a /tmp/x && rm -rf /tmp/x'", "ssh h 'mv /srv/a /tmp; rm -rf /tmp/a'"),
         *(

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.policies.shell.judgement import reads_no_secret
 from agent_cli.policies.shell.reach import Reach
+from agent_cli.policies.shell.unknown_reads import reads_no_secret
 from agent_cli.sandbox.secret_files import is_secret
 from tests.tables import each_row
 

@@ -1,0 +1,276 @@
+"""Find the texts that a script writes: prints, feeds, assigns, or puts in a file that it then runs.
+
+Which files a script runs is known by what its commands name: a shell or an interpreter that is
+given the file, the file's own path, its name where the script sets PATH, or a pattern or a
+variable, which may be any file. Scripts within it are part of it: one may write what another runs.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from functools import lru_cache
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from agent_cli.policies.shell.assignments import script_in
+from agent_cli.policies.shell.entered_folders import LEADS_UP, OWN_NAMES, with_own_folder
+from agent_cli.policies.shell.foreign_code import (
+    CODE_OPTION,
+    LINE_EDITORS,
+    is_of_windows,
+    starts_code,
+)
+from agent_cli.policies.shell.readings import Reading, readings
+from agent_cli.policies.shell.starters import base_name, is_shell
+from agent_cli.policies.shell.syntax import (
+    descendants,
+    document,
+    opened_file,
+    source,
+    syntax_tree,
+)
+from agent_cli.policies.shell.words import has_glob, likely_word, unescaped, unquoted
+from agent_cli.system.loading import late_pattern
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+FileKind: TypeAlias = Literal["shell", "code", "windows"]
+"""What runs a file: a shell, an interpreter of another language, or a shell of Windows."""
+
+_PRINTS: Final = frozenset({"echo", "printf"})
+_VALUE_PRINTED: Final = late_pattern(r"%[-+ #0]*[\d*]*(?:\.\d+)?([a-zA-Z%])")
+_FILLED_MAX: Final = 100  # of a format that is used again for more values
+_WRITES: Final = late_pattern(r">|\btee\b")
+# They print what is in the files that they are given, or most of it.
+_COPY_OUT: Final = frozenset(
+    {"cat", "sed", "head", "tail", "tac", "tr", "sort", "uniq", "grep", "awk", "envsubst", "cut"}
+)
+# A here-document in which bash puts values before it is written, and the name of such a value.
+_IS_FILLED: Final = late_pattern(r"<<-?\s*[^\s'\"\\<-]")
+_PUT_IN: Final = late_pattern(r"(?<!\\)(?:\\\\)*\$\{?[!#]?(\w+)", re.ASCII)
+_QUOTE: Final = late_pattern(r"[\"']")
+_RUN_FILES: Final = frozenset({"source", "."})
+_SOURCED: Final = frozenset({("source",), (".",)})
+_SHELL_SETTING: Final = late_pattern(r"[-+]\w*[oO]")
+_ANY_FILE: Final = "*"  # that is run, of which the name is not known
+_CODE_FOLLOWS: Final = late_pattern(r"-[a-zA-Z]*c")
+_START_FILES: Final = frozenset({"--rcfile", "--init-file"})
+_KEEPS_NAMES: Final = frozenset({"cat", "tee", "mkdir", "chmod", "echo", "bash", "sh", "dash"})
+_SETS_START_FILE: Final = late_pattern(r"\b(?:BASH_)?ENV\b")
+_SETS_PATH: Final = late_pattern(r"\bPATH\+?=")
+_COPIES: Final = (("mv",), ("cp",), ("ln",), ("install",), ("rsync",), ("dd",), ("scp",))
+_OF_DD: Final = late_pattern(r"[io]f=")
+_FILE_OF_WINDOWS: Final = late_pattern(r".*\.(?:bat|cmd|ps1)", re.IGNORECASE | re.DOTALL)
+_SWITCH_OF_WINDOWS: Final = late_pattern(r"/\w")
+# What an interpreter reads, and does not run, if it is given some file.
+_DATA: Final = late_pattern(
+    r".*\.(?:md|rst|txt|html?|json|ya?ml|toml|ini|cfg|csv|tsv|log|sql|xml)", re.IGNORECASE
+)
+
+
+# Cached: a decision asks for those of the same script, and of its parts, several times.
+@lru_cache(maxsize=64)
+def texts_in(script: str) -> Sequence[str]:
+    """Return each text that *script* prints, feeds to a command or assigns."""
+    return [*_texts(script)]
+
+
+def _texts(script: str) -> Iterator[str]:
+    for words in [each for each in readings(script) if each and each[0] in _PRINTS]:
+        known = ["$_" if word is None else word for word in words[1:]]
+        printed = [word.replace(r"\n", "\n").replace(r"\t", "\t") for word in known]
+        yield from (" ".join(printed), *printed)
+        if None in words:  # each may be nothing, too
+            yield " ".join(word for word in printed if word != "$_")
+        if any("\\" in word or "%" in word for word in known):
+            yield _as_printed(words[0] or "", known)
+    yield from documents(script)
+    for node in descendants(syntax_tree(script)):
+        if node.type == "variable_assignment":
+            # An alias of git begins with a mark.
+            yield (likely_word(source(node).partition("=")[2]) or "").removeprefix("!")
+        elif node.type == "string" and (command := node.parent) and "$" in source(node):
+            is_printed = source(command).partition(" ")[0] in _PRINTS
+            yield from (script_in(source(node)),) if is_printed else ()
+
+
+def _as_printed(name: str, words: Sequence[str]) -> str:
+    """Return what `echo` or `printf` prints for *words*: escapes resolved, values put in."""
+    if name == "echo":
+        return " ".join(map(unescaped, words))
+    written, *values = words[2:] if words[:1] == ["-v"] else words
+    each_value = iter(values)
+    found, times = "", len(values) or 1
+    for _ in range(min(times, _FILLED_MAX)):
+        found += _VALUE_PRINTED.sub(
+            lambda each: "%" if each[1] == "%" else next(each_value, ""), unescaped(written)
+        )
+        if not _VALUE_PRINTED.search(written):
+            break
+    return found
+
+
+def documents(script: str) -> Iterator[str]:
+    """Yield the here-documents and here-strings of *script*."""
+    for node in descendants(syntax_tree(script)):
+        if node.type == "herestring_redirect":
+            yield "".join(map(unquoted, map(source, node.named_children)))
+        elif node.type == "heredoc_body":
+            yield document(node)
+
+
+def files_run(scripts: Sequence[str]) -> Iterator[tuple[str, FileKind, bool]]:
+    """Yield each text that the first of *scripts*, or one within it, writes to a file that it runs.
+
+    And what runs it, and whether it is whole: nothing is put in before it is written.
+    """
+    script, seen = scripts[0], readings(scripts[0])
+    started = _files_started(seen, script) if any(map(_WRITES.search, scripts)) else {}
+    kinds = defaultdict[str, set[FileKind]](set)
+    for path, of_path in started.items():
+        kinds[path.rpartition("/")[2]] |= of_path
+    named, done = _run_as_named(seen, script) if started else (), set[tuple[str, str, FileKind]]()
+    nodes = [*chain.from_iterable(descendants(syntax_tree(each)) for each in scripts)]
+    # From the end on: a file may be made of one that was written before.
+    for node in reversed(nodes if started else ()):
+        opened = opened_file(node) if node.type == "file_redirect" else None
+        if opened is None or ">" not in source(node):
+            continue
+        path = _plain_path(_QUOTE.sub("", source(opened)))
+        if not (of_path := _kinds_of(path, kinds)):
+            continue
+        part = source(_statement_around(node))
+        copied = chain.from_iterable(
+            words[1:] for words in readings(part) if words and words[0] in _COPY_OUT
+        )
+        for each in filter(None, copied):
+            kinds[each.rpartition("/")[2]] |= of_path
+        for kind in of_path:
+            if (part, path, kind) not in done:
+                done.add((part, path, kind))
+                yield from _as_run(part, path, kind, is_named=path in named)
+    tees = (words[1:] for words in seen if words[:1] == ("tee",))
+    teed = {_plain_path(each) for words in tees for each in words if each} if started else ()
+    for path in sorted(teed):
+        for kind in _kinds_of(path, kinds):
+            yield from _as_run(script, path, kind, is_named=path in named)
+
+
+def _kinds_of(path: str, kinds: Mapping[str, Set[FileKind]]) -> Set[FileKind]:
+    """Return what runs the file *path*, by the *kinds* of each name that is run."""
+    name = path.rpartition("/")[2]
+    found = {*kinds.get(name, ())}
+    if not {"$", "`"}.isdisjoint(name):
+        found.add("shell")
+    found |= {
+        each for each in kinds.get(_ANY_FILE, ()) if each == "shell" or not _DATA.fullmatch(name)
+    }
+    return found
+
+
+def _statement_around(redirect: "Node") -> "Node":
+    """Return the statement of *redirect*, which may stand behind the mark of a heredoc."""
+    node = redirect
+    while node.parent is not None and node.type != "redirected_statement":
+        node = node.parent
+    return node
+
+
+def _as_run(
+    part: str, path: str, kind: FileKind, *, is_named: bool
+) -> Iterator[tuple[str, FileKind, bool]]:
+    """Yield each text in *part*, the script in *path*, with its folder instead of `dirname $0`.
+
+    And as it is, unless it surely runs as *path*.
+    """
+    put_in = {*_PUT_IN.findall(part)} if _IS_FILLED.search(part) else set[str]()
+    is_sure = is_named and put_in.isdisjoint(OWN_NAMES)
+    sets = re.compile(rf"(?<![$\{{\w])(?:{'|'.join(put_in) or '(?!)'})\b")
+    for text in dict.fromkeys(texts_in(part)):
+        first = text.lstrip().partition("\n")[0] if text.lstrip()[:2] == "#!" else ""
+        is_code = kind == "shell" and any(starts_code((word,)) for word in first[2:].split())
+        is_whole, known = not sets.search(text), with_own_folder(text, path)
+        for each in (known,) if is_sure or known == text else (known, text):
+            yield each, "code" if is_code else kind, is_whole
+
+
+def _files_started(seen: Sequence[Reading], script: str) -> Mapping[str, Set[FileKind]]:
+    """Return the files that *seen*, of *script*, run, also by a former name, and what runs them."""
+    found = defaultdict[str, set[FileKind]](set)
+    by_name = _SETS_PATH.search(script) is not None
+    for words in reversed(seen):
+        if words[:1] in _COPIES:
+            named = [_plain_path(_OF_DD.sub("", word)) for word in words[1:] if word]
+            kinds = set[FileKind]().union(*(found[each] for each in named if each in found))
+            for each in named if kinds else ():
+                found[each] |= kinds
+        if starts_code(words):
+            kind: FileKind = "windows" if is_of_windows(words) else "code"
+            for path in _code_files(words):
+                found[_plain_path(path)].add(kind)
+        for path in _scripts_run(words):
+            found[_plain_path(path)].add("shell")
+            if _FILE_OF_WINDOWS.fullmatch(path):
+                found[_plain_path(path)].add("windows")
+        if by_name and words and words[0]:
+            found[_plain_path(words[0])].add("shell")
+    return found
+
+
+def _run_as_named(seen: Sequence[Reading], script: str) -> Collection[str]:
+    """Return the scripts that *seen*, of *script*, run by the names which those find in `$0`.
+
+    Not one that is sourced, nor one that may run by another name, too. Where one may go up from its
+    folder, only one beside which nothing runs that may copy it, or run it otherwise.
+    """
+    started = {_plain_path(path) for words in seen for path in _scripts_run(words)}
+    names = {words[0] or "?" for words in seen if words and (words[0] or "?")[0] != "-"}
+    is_alone = len(started) == 1 and {*map(_plain_path, names)} <= _KEEPS_NAMES | started
+    if _SETS_START_FILE.search(script) or (LEADS_UP.search(script) and not is_alone):
+        return ()
+    others = (
+        words[1:]
+        for words in seen
+        if words[:1] in (*_COPIES, *_SOURCED) or not _START_FILES.isdisjoint(words)
+    )
+    return started - {_plain_path(word) for words in others for word in words if word}
+
+
+def _plain_path(path: str) -> str:
+    """Return *path* as it is compared with another one of the same script."""
+    return path.removeprefix("./")
+
+
+def _code_files(words: Reading) -> Iterator[str]:
+    """Yield the words, up to the first path, of an interpreter's command line that may be code."""
+    if LINE_EDITORS.fullmatch(base_name(words[0] or "")):
+        return
+    for before, word in pairwise(words):
+        if before == "-m":
+            yield f"{word or _ANY_FILE}.py" if word else _ANY_FILE
+            return
+        if word is None or has_glob(word):
+            yield from () if CODE_OPTION.fullmatch(before or "") else (_ANY_FILE,)
+            return
+        if word[:1] in ("", "-") or (is_of_windows(words) and _SWITCH_OF_WINDOWS.fullmatch(word)):
+            continue
+        yield word
+        if "." in word or "/" in word:
+            return
+
+
+def _scripts_run(words: Sequence[str | None]) -> Iterator[str]:
+    """Yield the files that the shell, or the path, of *words* may run as a script."""
+    head = (words[0] if words else None) or ""
+    if not is_shell(head) and head not in _RUN_FILES:
+        yield from (head,) if "/" in head else ()
+        return
+    for before, word in pairwise(words):
+        if word is None or has_glob(word):
+            yield from () if before and _CODE_FOLLOWS.fullmatch(before) else (_ANY_FILE,)
+            return
+        if word and word[0] not in "-+" and not _SHELL_SETTING.fullmatch(before or ""):
+            yield word
+            if before not in _START_FILES:
+                return
