@@ -1,13 +1,15 @@
 """bubblewrap: mount, process and network namespaces for one command, built before it starts.
 
-Knows the program's options; nothing here starts it, except to read its version. Most entries of a
-folder are hidden by one mount: an unreadable copy of its names in its place.
+Knows the program's options; nothing here starts it, except to read its version and to try
+`late_masks`. Most entries of a folder are hidden by one mount: an unreadable copy of its names in
+its place.
 """
 
 import hashlib
 import os
 import re
 import secrets
+import shlex
 import stat
 import subprocess
 import tempfile
@@ -18,6 +20,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
+from agent_cli.sandbox import late_masks
 from agent_cli.sandbox.bundled import bundled
 from agent_cli.sandbox.confinement import SHELL, Candidate, Confinement, SandboxFiles
 from agent_cli.sandbox.path_sets import is_inside
@@ -25,6 +28,7 @@ from agent_cli.sandbox.policy import Rules
 from agent_cli.sandbox.report import raise_shortage
 from agent_cli.sandbox.seccomp import has_filter
 from agent_cli.system.keeper import LEFT_DESCRIPTOR
+from agent_cli.system.launching import program
 from agent_cli.system.paths import current_folder, real_path
 from agent_cli.system.records import dataclass
 from agent_cli.system.trees import remove_tree
@@ -47,6 +51,9 @@ VERSION_MIN = (0, 5)
 # The system's program first: where AppArmor forbids namespaces, it allows them for this path.
 _SYSTEM = (Path("/usr/bin/bwrap"), Path("/bin/bwrap"), Path("/usr/local/bin/bwrap"))
 
+# With fewer masks, the start of another program takes longer.
+_LATE_FROM = 150
+
 # Fewer masks are not worth a copy of their folder.
 _STAND_IN_FROM = 8
 _STAND_INS: Final = "stand-ins"
@@ -63,6 +70,7 @@ class Bubblewrap:
 
     def __init__(self, program: Path) -> None:
         self.program = program
+        self._masks_late: bool | None = None
 
     @cached_property
     def version(self) -> tuple[int, ...]:
@@ -86,6 +94,32 @@ class Bubblewrap:
         except subprocess.TimeoutExpired:
             return ()
         return tuple(map(int, re.findall(r"\d+", run.stdout)))
+
+    def masks_late(self, own_files: SandboxFiles) -> bool:
+        """Return whether `late_masks` works with it here; tried once.
+
+        It does not if the program has the rights of the superuser, who owns its namespaces then.
+        """
+        if self._masks_late is None:
+            tried = own_files.folder.path / "tried"
+            tried.write_text("not hidden")
+            options = ("--unshare-user", "--cap-drop", "ALL", "--ro-bind", "/", "/")
+            inside = [str(self.program), *options, "--tmpfs", "/run"]
+            command = [*_with_late_masks([tried], own_files, inside), "--", SHELL, "-c"]
+            self._masks_late = self._succeeds([*command, f"! cat {shlex.quote(str(tried))}"])
+        return self._masks_late
+
+    def _succeeds(self, command: Sequence[str]) -> bool:
+        try:
+            run = subprocess.run(
+                command, capture_output=True, timeout=_VERSION_LIMIT_S, check=False, cwd="/", env={}
+            )
+        except OSError as error:
+            raise_shortage(error)
+            return False
+        except subprocess.TimeoutExpired:
+            return False
+        return run.returncode == 0
 
 
 def installed(workspace: Sequence[Path], state_dir: Path) -> Iterator[Candidate]:
@@ -166,10 +200,15 @@ def arguments(
 
     Order matters: a later mount covers an earlier one.
     """
-    outside = [
-        path for path in rules.hidden if not _inside(path, (*rules.writable, *rules.visible))
-    ]
-    return [
+    shown = (*rules.writable, *rules.visible)
+    inside = [path for path in rules.hidden if _inside(path, shown)]
+    outside = [path for path in rules.hidden if not _inside(path, (*shown, *REPLACED))]
+    copies, outside = _covered(outside, own_files)
+    masked = [*outside, *inside]
+    is_late = len(masked) >= _LATE_FROM and bubblewrap.masks_late(own_files)
+    if is_late:
+        outside = inside = []
+    command = [
         str(bubblewrap.program),
         *_namespaces(bubblewrap, rules),
         *("--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", "/run"),
@@ -179,17 +218,27 @@ def arguments(
         *_emptied(_INCLUDED_BY_SSH),
         *("--bind", str(own_files.temporary), "/tmp"),
         *("--bind", str(own_files.scratch or own_files.temporary), "/var/tmp"),
-        *_covered([path for path in outside if not _inside(path, REPLACED)], own_files),
+        *copies,
+        *_hidden(outside, own_files),
         *(word for path in rules.visible for word in ("--ro-bind", str(path), str(path))),
         *(word for path in rules.writable for word in ("--bind", str(path), str(path))),
         *(word for path in rules.read_only for word in ("--ro-bind", str(path), str(path))),
-        *_hidden([path for path in rules.hidden if path not in outside], own_files),
+        *_hidden(inside, own_files),
         # Not before: a root below it needs a folder there to be mounted on.
         *(("--remount-ro", "/tmp") if own_files.scratch else ()),
         *("--chdir", str(cwd)),
         *(("--seccomp", str(_FILTER_DESCRIPTOR)) if has_filter() else ()),
-        "--",
     ]
+    return [*(_with_late_masks(masked, own_files, command) if is_late else command), "--"]
+
+
+def _with_late_masks(
+    paths: Sequence[Path], own_files: SandboxFiles, command: Sequence[str]
+) -> list[str]:
+    """Return the command line that runs bubblewrap's *command* and hides *paths* in its sandbox."""
+    covers = map(real_path, (own_files.hiding_file, own_files.hiding_directory))
+    words = late_masks.words([*map(str, covers)], [*map(str, paths)], command)
+    return program(late_masks.__name__, *words)
 
 
 def _namespaces(bubblewrap: Bubblewrap, rules: Rules) -> list[str]:
@@ -215,8 +264,12 @@ def _emptied(folder: Path) -> Sequence[str]:
     return ("--tmpfs", str(folder), "--remount-ro", str(folder))
 
 
-def _covered(paths: Sequence[Path], own_files: SandboxFiles) -> Iterator[str]:
-    """Yield mounts as `_hidden`; one for most entries of a folder, if nothing is to be written."""
+def _covered(paths: Sequence[Path], own_files: SandboxFiles) -> tuple[list[str], list[Path]]:
+    """Return mounts that each hide most entries of a folder, and which *paths* these leave.
+
+    There are none if anything is to be written.
+    """
+    mounts: list[str] = []
     covered = set[Path]()
     counts = Counter(path.parent for path in paths if own_files.scratch)
     for folder in sorted(each for each, count in counts.items() if count >= _STAND_IN_FROM):
@@ -225,10 +278,10 @@ def _covered(paths: Sequence[Path], own_files: SandboxFiles) -> Iterator[str]:
         entries = {path for path in paths if path.parent == folder}
         if made := stand_in(folder, entries, own_files):
             covered |= entries
-            yield from ("--ro-bind", str(made.copy), str(folder))
+            mounts += ("--ro-bind", str(made.copy), str(folder))
             for path in made.kept:
-                yield from ("--ro-bind-try", str(path), str(path))
-    yield from _hidden([path for path in paths if path not in covered], own_files)
+                mounts += ("--ro-bind-try", str(path), str(path))
+    return mounts, [path for path in paths if path not in covered]
 
 
 def _hidden(paths: Sequence[Path], own_files: SandboxFiles) -> Iterator[str]:

@@ -73,6 +73,10 @@ class Confinement:
     rest: int = -1
     shell: str = SHELL
 
+    def continues(self, begun: "Confinement") -> bool:
+        """Return whether `rest_of` is for the program that *begun* started, and no other."""
+        return not self.prefix or self.prefix[0] == begun.prefix[0]
+
     def rest_of(self, begun: "Confinement") -> bytes:
         """Return the arguments for the program that *begun* started, each with a NUL behind it."""
         words = [*self.prefix[1:-1], "--symlink", SHELL, begun.shell]

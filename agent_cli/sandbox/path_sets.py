@@ -1,12 +1,12 @@
 """Reduce sets of paths, since each path costs a mount per command."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from heapq import heappop, heappush
 from pathlib import Path
 
 from agent_cli.system.paths import real_path
 
-# Each mount costs half a millisecond per command; beyond this, whole directories are used.
+# Bubblewrap needs half a millisecond for each, and longer for each with many.
 MOUNTS_MAX = 60
 TEMPORARY = (
     *("/tmp", "/var/tmp", "/dev/shm"),
@@ -15,20 +15,49 @@ TEMPORARY = (
 """Folders for what nobody keeps; of some, a sandbox may have its own, without what lies there."""
 
 
-def fewer(paths: Sequence[Path], *, keep: Sequence[Path]) -> tuple[Path, ...]:
-    """Return *paths*, with files replaced by their directories while there are too many.
+def fewer(
+    paths: Sequence[Path], *, keep: Sequence[Path], count: int = MOUNTS_MAX
+) -> tuple[Path, ...]:
+    """Return *paths*, with files replaced by their directories while there are more than *count*.
 
     A directory that contains one of *keep* is never used.
     """
-    left = list(paths)
-    while len(left) > MOUNTS_MAX:
-        counts = Counter(path.parent for path in left if not holds(path.parent, keep))
-        fullest = max(counts, key=lambda parent: counts[parent], default=None)
-        if fullest is None or counts[fullest] == 1:
-            break
-        left = [path for path in left if not path.is_relative_to(fullest)]
-        left.append(fullest)
+    left = dict.fromkeys(paths)
+    if len(left) <= count:
+        return tuple(left)
+    never = {folder for path in keep for folder in (path, *path.parents)}
+    inside: dict[Path, set[Path]] = {}
+    below: dict[Path, set[Path]] = {}  # by each folder above them, since there may be thousands
+    fullest: list[tuple[int, int, Path]] = []
+    for number, path in enumerate(left):
+        _put(path, number, inside, below, fullest)
+    while len(left) > count and fullest:
+        most, number, folder = heappop(fullest)
+        if folder in never or most == -1 or -most != len(inside.get(folder, ())):
+            continue
+        for each in {folder, *below.get(folder, ())}:
+            for path in inside.pop(each, ()):
+                del left[path]
+        left[folder] = None
+        _put(folder, number, inside, below, fullest)
     return tuple(left)
+
+
+def _put(
+    path: Path,
+    number: int,
+    inside: dict[Path, set[Path]],
+    below: dict[Path, set[Path]],
+    fullest: list[tuple[int, int, Path]],
+) -> None:
+    """Add *path* to what is *inside* its folder, and that to what is *below* those above it."""
+    folder = path.parent
+    if folder not in inside:
+        inside[folder] = set()
+        for above in folder.parents:
+            below.setdefault(above, set()).add(folder)
+    inside[folder].add(path)
+    heappush(fullest, (-len(inside[folder]), number, folder))
 
 
 def holds(directory: Path, paths: Sequence[Path]) -> bool:

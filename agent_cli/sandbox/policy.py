@@ -35,6 +35,7 @@ from agent_cli.system.paths import exists, real_path
 from agent_cli.system.programs import note_installed_programs
 from agent_cli.system.records import dataclass
 
+_MASKS_MAX = 1_000  # `late_masks` needs a tenth of a millisecond for each
 _NESTED_SETTINGS_MAX = 60
 # A rule may match a whole disk; beyond this limit the report says that secrets may be unknown.
 _OUTSIDE_DIRECTORIES_MAX = 5_000
@@ -365,7 +366,7 @@ class SandboxPolicy:
         found = unique(path for path in (*candidates, *secrets) if exists(path))
         # A workspace inside such a directory must stay visible.
         usable = [path for path in found if not holds(path, writable)]
-        return fewer(outermost(usable), keep=(*writable, self.home, *of_system))
+        return fewer(outermost(usable), keep=(*writable, self.home, *of_system), count=_MASKS_MAX)
 
     def _in_home(self) -> list[Path]:
         # Most do not exist, and resolving a path costs ten times as much as this check.

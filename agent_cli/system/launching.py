@@ -157,7 +157,7 @@ def on_terminal(command: Sequence[str]) -> list[str]:
     Only this process may start it. SIGTERM ends it with all that *command* started.
     """
     grace = str(HANG_UP_GRACE_S)
-    return _program(f"{__package__}.on_terminal", str(os.getpid()), grace, *command)
+    return program(f"{__package__}.on_terminal", str(os.getpid()), grace, *command)
 
 
 def restricted(restriction: Restriction, command: Sequence[str]) -> list[str]:
@@ -167,11 +167,11 @@ def restricted(restriction: Restriction, command: Sequence[str]) -> list[str]:
     """
     options = json.dumps(asdict(restriction))
     parts = [options[at : at + _ARGUMENT_MAX] for at in range(0, len(options), _ARGUMENT_MAX)]
-    return _program(restriction.module, str(len(parts)), *parts, *command)
+    return program(restriction.module, str(len(parts)), *parts, *command)
 
 
-def _program(module: str, *arguments: str) -> list[str]:
-    """Return the command line for the `main` of *module*, which imports little."""
+def program(module: str, *arguments: str) -> list[str]:
+    """Return the command line for the `main` of *module*, one of ours that imports little."""
     return [sys.executable, "-I", "-S", "-c", _PROGRAM, module, str(_PACKAGE), *arguments]
 
 
@@ -371,7 +371,7 @@ class Launcher:
 def _process(control: socket.socket) -> "subprocess.Popen[bytes]":
     """Start the process that takes its orders from *control*."""
     return subprocess.Popen(
-        _program(f"{__package__}.launcher", str(control.fileno())),
+        program(f"{__package__}.launcher", str(control.fileno())),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

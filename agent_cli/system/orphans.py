@@ -71,7 +71,7 @@ def descendants() -> set[int]:
     found: set[int] = set()
     new = {os.getpid()}
     while new:
-        new = {child for parent in new for child in _children_of(parent)} - found
+        new = {child for parent in new for child in children_of(parent)} - found
         found |= new
     return found
 
@@ -109,10 +109,11 @@ def _children() -> Iterator[int]:
             with open(f"/proc/{us}/task/{thread}/children", "rb", 0) as listed:  # noqa: PTH123
                 yield from map(int, listed.read().split())
     except OSError:  # Some kernels have no such list.
-        yield from _children_of(us)
+        yield from children_of(us)
 
 
-def _children_of(parent: int) -> Iterator[int]:
+def children_of(parent: int) -> Iterator[int]:
+    """Yield the process ids of the children of *parent*; none without /proc."""
     names = os.listdir("/proc") if os.path.isdir("/proc") else []  # noqa: PTH112, PTH208
     for pid in filter(str.isdigit, names):
         with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as stat:  # noqa: PTH123

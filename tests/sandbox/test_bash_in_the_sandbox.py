@@ -239,6 +239,19 @@ async def test_command_begins_anew_whose_rules_are_longer_than_a_pipe(
     assert not programs_below_us("bwrap")
 
 
+async def test_command_begins_anew_where_many_secrets_are_hidden(bash: Bash) -> None:
+    """Another program hides them than the one that was started before the rules were known."""
+    for number in range(160):
+        (bash.place.root / f"{number}.pem").write_text(CANARY)
+        (bash.place.root / f"{number}.txt").write_text("shown\n")
+
+    result = await bash("cat *.txt; cat *.pem; exit 3")
+
+    assert "shown\n[the line above ×160]" in result.text
+    assert CANARY not in result.text
+    assert "[exit 3" in result.text
+
+
 async def test_program_of_a_sandbox_that_cannot_be_made_is_ended(bash: Bash) -> None:
     real = bash.place.sandbox._backend
     assert real

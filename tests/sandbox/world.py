@@ -105,8 +105,9 @@ def world(
     extra: Sequence[Path] = (),
     rules: Callable[[Path], PathRules] = lambda _root: PathRules(),
     person: Decider | None = None,
+    change: Callable[[Backend], Backend] = lambda backend: backend,
 ) -> Generator[World]:
-    """Yield a world with the sandbox *state*; skip if this machine has none.
+    """Yield a world with the sandbox *state*, *change*d; skip if this machine has none.
 
     By default a person has all undone that appeared or changed beside a command.
     """
@@ -138,7 +139,7 @@ def world(
         lambda: policy,
         mode=mode,
         state_dir=own,
-        find=lambda *folders: only(state, *folders),
+        find=lambda *folders: map(change, only(state, *folders)),
         person=person or Decider(answer=True),
     )
     try:

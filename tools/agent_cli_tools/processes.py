@@ -363,8 +363,9 @@ async def start(
     try:
         if confine:
             confinement = await confine()
-            rest = confinement.rest_of(line.confinement)
-            if not link.complete(rest):  # so it begins anew, with all of them
+            begun = line.confinement
+            is_begun = confinement.continues(begun) and link.complete(confinement.rest_of(begun))
+            if not is_begun:  # so it begins anew, with all of them
                 await asyncio.shield(unstoppable(lambda: link.end(_END_LIMIT_S)))
                 os.close(reading)
                 reading = -1
