@@ -153,7 +153,9 @@ def _stand_by(control: socket.socket, launcher: socket.socket, watcher: str) -> 
     poll = select.poll()
     poll.register(launcher, select.POLLIN)
     poll.register(control, select.POLLIN)
-    if control.fileno() not in {descriptor for descriptor, _ in poll.poll()}:
+    ready = {descriptor for descriptor, _ in poll.poll()}
+    # Without the launcher, nobody would kill what the command leaves if we were killed.
+    if launcher.fileno() in ready or control.fileno() not in ready:
         return
     order, descriptors = _received(control)
     if order is None:

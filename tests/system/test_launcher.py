@@ -311,6 +311,30 @@ def test_a_killed_launcher_is_replaced(launcher: Launcher, tmp_path: Path, victi
     assert output == "again\n"
 
 
+def test_spare_keeper_takes_no_order_without_its_launcher(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    """Nobody would end what its command started, if that keeper was killed, too."""
+    _, link = output_of(launcher, bash("true", tmp_path))
+    keeper = parent_of(int(str(heard(link, "pid")["pid"])))
+    pid = parent_of(keeper)
+    wait_until(lambda: children_of(pid) - {keeper})
+    [spare] = children_of(pid) - {keeper}
+    link.end(LIMIT_S)
+    os.kill(spare, signal.SIGSTOP)
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not is_alive(pid))
+
+    link, reading = launcher.launch(bash("touch ran", tmp_path))
+    os.close(reading)
+    os.kill(spare, signal.SIGCONT)
+
+    assert heard(link, "pid") == {}
+    wait_until(lambda: not is_alive(spare))
+    assert not (tmp_path / "ran").exists()
+    assert output_of(launcher, bash("echo again", tmp_path))[0] == "again\n"
+
+
 def test_sandboxed_commands_start_one_behind_the_other_without_a_pause(
     launcher: Launcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
