@@ -6,17 +6,16 @@ is stopped or killed meanwhile finds the answers there when it is started again.
 
 import asyncio
 import json
-import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Final, Protocol, Self
 
 from agent_cli.batch import RESULT, NotStarted, TaskRun
+from agent_cli.batch.folder import append_line
 from agent_cli.contracts.errors import AgentCliError, ModelError
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.wording import counted
-from agent_cli.system.private_files import sync_file
 from agent_cli.system.records import dataclass, field
 
 REQUESTS_MAX: Final = 10_000
@@ -28,7 +27,6 @@ _GATHER_S: Final = 0.5
 _TRIES_MAX: Final = 5
 _PASSING: Final = frozenset({"rate_limit", "overloaded", "server", "network"})
 _FAILED_POLLS_MAX: Final = 20
-_APPENDED: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,18 +260,16 @@ class ApiEngine:
     def _noted(self) -> Iterator[tuple[str, dict[str, Path]]]:
         with suppress(FileNotFoundError):
             for line in self._journal.read_text(encoding="utf-8").splitlines():
-                with suppress(ValueError):  # a line that was cut off by a full disk
+                with suppress(ValueError):  # a line that was cut off by a crash
                     found = json.loads(line)
                     yield found["batch"], {key: Path(path) for key, path in found["runs"].items()}
 
     def _note(self, id: str, runs: Mapping[str, Path]) -> None:
-        line = json.dumps({"batch": id, "runs": {key: str(path) for key, path in runs.items()}})
+        noted = {"batch": id, "runs": {key: str(path) for key, path in runs.items()}}
         try:
-            with os.fdopen(os.open(self._journal, _APPENDED, 0o600), "ab", buffering=0) as file:
-                file.write(line.encode() + b"\n")
-                sync_file(file.fileno())
-        except OSError as error:
-            raise AgentCliError(f"{self._journal} cannot be written: {error.strerror}") from error
+            append_line(self._journal, json.dumps(noted).encode())
+        except AgentCliError as error:  # its answers can only be had by this id now
+            raise AgentCliError(f"Message Batch {id} was sent, but {error}") from error
 
 
 def _parts(queue: Sequence[_Waiting]) -> Iterator[Sequence[_Waiting]]:

@@ -36,7 +36,7 @@ from agent_cli.system.authorship import refuse_strangers_link
 from agent_cli.system.fixed_paths import directory_at
 from agent_cli.system.json_text import json_object
 from agent_cli.system.paths import private_dir, real_path
-from agent_cli.system.private_files import release, sync_file, write_private
+from agent_cli.system.private_files import append_all, release, write_private
 from agent_cli.system.records import dataclass
 
 RESULTS: Final = "RESULTS.jsonl"
@@ -307,19 +307,21 @@ class BatchFolder:
             yield found
 
     def _append(self, name: str, value: dict[str, Any]) -> None:
-        line = json.dumps(value, ensure_ascii=False).encode(errors="replace") + b"\n"
-        path = self._file(name)
-        try:
-            with os.fdopen(os.open(path, _APPENDED, 0o600), "ab", buffering=0) as file:
-                size = file.tell()
-                written = file.write(line)
-                if written != len(line):  # or the next line would continue this one
-                    file.truncate(size)
-                sync_file(file.fileno())
-        except OSError as error:
-            raise AgentCliError(f"{path} cannot be written: {error.strerror}") from error
-        if written != len(line):
-            raise AgentCliError(f"{path} cannot be written: the disk is full")
+        line = json.dumps(value, ensure_ascii=False).encode(errors="replace")
+        append_line(self._file(name), line)
+
+
+def append_line(path: Path, line: bytes) -> None:
+    """Append *line* and its end to the file *path*: all of it, or nothing.
+
+    Raises:
+        AgentCliError: It is not written.
+    """
+    try:
+        with os.fdopen(os.open(path, _APPENDED, 0o600), "ab", buffering=0) as file:
+            append_all(file.fileno(), line + b"\n")
+    except OSError as error:
+        raise AgentCliError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def _attempt(line: dict[str, Any]) -> Attempt:

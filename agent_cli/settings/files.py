@@ -24,6 +24,7 @@ from agent_cli.settings import (
 from agent_cli.system import paths
 from agent_cli.system.json_text import not_json, without_comments
 from agent_cli.system.paths import is_file
+from agent_cli.system.private_files import append_all
 from agent_cli.system.shapes import is_array, is_object
 
 # The key of the tables of `permissions.toml`, and the path that stands for every project.
@@ -215,8 +216,8 @@ def add_project_rules(path: Path, workspace: Path | None, allow: Sequence[str]) 
     try:
         paths.private_dir(path.parent)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        with os.fdopen(os.open(path, flags, 0o600), "wb") as stream:
-            stream.write(f"\n{block}\n".encode())
+        with os.fdopen(os.open(path, flags, 0o600), "wb", buffering=0) as stream:
+            append_all(stream.fileno(), f"\n{block}\n".encode())
     except UnicodeEncodeError as error:
         raise SettingsError(f"{path} cannot hold the name of {workspace!a}") from error
     except OSError as error:

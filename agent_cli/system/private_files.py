@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from agent_cli.system.fixed_paths import write_all
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.paths import private_dir
 
@@ -64,6 +65,21 @@ def replace_content(path: Path, data: bytes, *, mode: int | None = None) -> None
         draft.unlink(missing_ok=True)
         raise
     sync_directory(path.parent)
+
+
+def append_all(descriptor: int, data: bytes) -> None:
+    """Append *data* to an open file and sync it; a disk that fills up leaves the file as it was.
+
+    Raises:
+        OSError: It is not written, or may not outlive a power failure.
+    """
+    size = os.fstat(descriptor).st_size
+    try:
+        write_all(descriptor, data)
+    except OSError:
+        os.ftruncate(descriptor, size)  # or what comes next would continue the part
+        raise
+    sync_file(descriptor)
 
 
 def target_name(name: str) -> str:

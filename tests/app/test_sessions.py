@@ -31,8 +31,8 @@ from tests.e2e.program import (
     said_by_user,
 )
 from tests.fakes import LIMIT_S, MODEL, ScriptedModel, says
+from tests.full_disks import full_disk
 from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
-from tests.session_store.test_session import full_disk
 from tests.waiting import until
 
 WRITE = reply(tool_use("write", {"path": "made.txt", "content": "made\n"}))

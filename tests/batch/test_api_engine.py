@@ -11,6 +11,7 @@ from agent_cli.batch import RESULT, TaskRun
 from agent_cli.batch.api_engine import ApiEngine, ApiRequest
 from agent_cli.contracts.errors import AgentCliError, ModelError
 from agent_cli.contracts.timeline import Json
+from tests.full_disks import full_disk
 
 
 class ScriptedApi:
@@ -131,3 +132,29 @@ async def test_answers_that_cannot_be_read_end_the_batch_and_are_not_lost(tmp_pa
         await batch.collect()
 
     assert "succeeded" in kept(tmp_path, "a")
+
+
+async def test_message_batch_that_a_full_disk_does_not_note_leaves_the_others_noted(
+    tmp_path: Path,
+) -> None:
+    """Its error names it, because nothing else does; the next note begins a line of its own."""
+    journal = tmp_path / "journal"
+    # Larger than the files that others write meanwhile.
+    journal.write_text("x" * 5_000_000 + "\n")
+    api = ScriptedApi(polls=1_000_000)
+
+    async with engine(api, tmp_path) as batch:
+        with (
+            full_disk(journal, free=5),
+            pytest.raises(AgentCliError, match=r"Message Batch 0 was sent, but .* cannot be writ"),
+        ):
+            await batch.run(work(tmp_path, "a"))
+        running = asyncio.ensure_future(batch.run(work(tmp_path, "b")))
+        await api.asked.wait()
+        batch.stop()
+        await running
+
+    api.polls = 0
+    async with engine(api, tmp_path) as batch:
+        await batch.collect()
+    assert "succeeded" in kept(tmp_path, "b")

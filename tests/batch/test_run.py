@@ -3,7 +3,6 @@
 import errno
 import json
 import os
-import resource
 import signal
 from collections import Counter
 from collections.abc import Callable
@@ -24,6 +23,7 @@ from agent_cli.contracts.wording import in_microdollars, in_usd
 from agent_cli.system import paths
 from agent_cli.system.git import GitError
 from tests.batch.engines import DONE, ScriptedEngine
+from tests.full_disks import full_disk
 
 Leave = Callable[[str, TaskRun], dict[str, Any] | None]
 MANY = BatchOptions(jobs=8)
@@ -286,17 +286,14 @@ async def test_runs_are_asked_to_end_once_if_no_result_can_be_shown(tmp_path: Pa
 
 def test_partial_line_on_a_full_disk_does_not_damage_the_next_line(tmp_path: Path) -> None:
     """Later results are written, and the batch can be resumed."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
     with BatchFolder(tmp_path) as folder:
         # Larger than the files that others write meanwhile.
         folder.add_result({"id": "a", "text": "x" * 5_000_000})
-        size = (tmp_path / "RESULTS.jsonl").stat().st_size
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size + 5, before[1]))
-        try:
-            with pytest.raises(AgentCliError, match=r"RESULTS.jsonl cannot be written"):
-                folder.add_result({"id": "b", "text": "y"})
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        with (
+            full_disk(tmp_path / "RESULTS.jsonl", free=5),
+            pytest.raises(AgentCliError, match=r"RESULTS.jsonl cannot be written"),
+        ):
+            folder.add_result({"id": "b", "text": "y"})
         folder.add_result({"id": "c"})
 
     with BatchFolder(tmp_path) as folder:

@@ -1,9 +1,6 @@
 """The written record: complete, written before the effect, on disks that fail."""
 
 import os
-import resource
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +20,7 @@ from agent_cli.session_store.codec import JsonObject
 from agent_cli.session_store.log_file import read_log
 from agent_cli.session_store.upkeep import verify
 from tests.fakes import MODEL, ScriptedModel, calls, does, returns, says, tool, tool_use
+from tests.full_disks import full_disk
 from tests.session_store.recordings import WORKSPACE, a_long_talk, agent_with, recorded
 
 
@@ -250,17 +248,6 @@ def test_rewind_to_an_unknown_prompt_is_an_error(tmp_path: Path) -> None:
 
     with pytest.raises(SessionError, match="has no prompt nowhere"):
         session.rewind("nowhere")
-
-
-@contextmanager
-def full_disk(path: Path, *, free: int) -> Generator[None]:
-    """Limit files to *free* more bytes than *path* has: a write beyond is cut, then refused."""
-    old, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + free, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (old, hard))
 
 
 @pytest.mark.parametrize("free", [0, 1, 150, 700])

@@ -12,6 +12,7 @@ from agent_cli.settings.environment import Environment
 from agent_cli.settings.files import add_project_rules, read_rules, toml_lines
 from agent_cli.settings.load import load_settings
 from agent_cli.system import paths
+from tests.full_disks import full_disk
 
 SPANNING = '''# one
 first = """
@@ -131,6 +132,17 @@ def test_no_rule_is_added_to_an_invalid_permissions_file(tmp_path: Path) -> None
     with pytest.raises(SettingsError, match=r"^permissions\.toml:1 is not valid TOML"):
         add_project_rules(FILE, tmp_path, ["edit(*)"])
     assert FILE.read_text() == "allow = ["
+
+
+def test_rule_that_a_full_disk_cuts_off_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    """Half a table would keep the program from starting until the user repairs the file."""
+    # Larger than the files that others write meanwhile.
+    written = f"# {'x' * 3_000_000}\ndeny = ['bash(rm *)']\n"
+    FILE.write_text(written)
+
+    with full_disk(FILE, free=20), pytest.raises(SettingsError, match="cannot be written"):
+        add_project_rules(FILE, tmp_path, ["edit(*)"])
+    assert FILE.read_text() == written
 
 
 @pytest.mark.parametrize(
