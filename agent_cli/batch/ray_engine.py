@@ -167,6 +167,8 @@ class RayEngine:
                     "inside": str(work.origin.inside),
                     "prompt": work.origin.prompt,
                 }
+            if self._is_stopping:  # the driver has cancelled what it had, and would start this
+                raise NotStarted("it was stopped before it began")
             self._send({**run, "order": order})
             message = await ended
         finally:

@@ -59,6 +59,9 @@ async def test_ray_task_outcomes_map_to_finished_lost_and_not_started_runs(
         with pytest.raises(NotStarted, match="cancelled before it began"):
             await held
         await cancelled
+        # A worktree or a bundle was still being made for it.
+        with pytest.raises(NotStarted, match="stopped before it began"):
+            await engine.run(work(tmp_path, "late"))
 
     assert engine.jobs == 30
     told = (tmp_path / "tasks/crashed/1/stderr.log").read_text()
