@@ -125,11 +125,11 @@ async def ask_watched(
         OSError: It cannot be started.
         TooMuchOutput: It printed more than `OUTPUT_BYTES_MAX` bytes on stdout or stderr.
     """
-    errors, errors_writing = os.pipe()
     with own_folder() as folder:
         stdin = folder / "stdin"
         stdin.write_bytes(sent)
         order = replace(order, files=[(_STDIN, str(stdin)), *order.files])
+        errors, errors_writing = os.pipe()
         try:
             link, output = launcher.launch(order, errors_writing)
         except BaseException:

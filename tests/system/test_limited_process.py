@@ -2,10 +2,14 @@
 
 import asyncio
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
+from agent_cli.system.asked_program import ask_watched
 from agent_cli.system.desktop import output_within
+from agent_cli.system.launching import Launcher, Order
 from tests.waiting import LIMIT_S, is_alive
 
 PIPE = asyncio.subprocess.PIPE
@@ -42,3 +46,20 @@ async def test_program_is_killed_when_the_wait_is_cancelled() -> None:
         await waiting
 
     assert not is_alive(process.pid)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="lists descriptors as Linux does")
+async def test_program_without_a_place_for_its_input_leaves_no_descriptor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each hook would leave two more where temporary files cannot be written."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    order = Order(arguments=["/bin/true"], cwd="/", environment={})
+
+    async def decide(_question: object) -> bool:
+        return True
+
+    before = [*Path("/proc/self/fd").iterdir()]
+    with pytest.raises(FileNotFoundError):
+        await ask_watched(order, b"sent", Launcher(), decide)
+    assert len([*Path("/proc/self/fd").iterdir()]) == len(before)
