@@ -16,9 +16,9 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
+from agent_cli.system.json_text import json_object
 from agent_cli.system.private_files import wait_for_lock
 from agent_cli.system.records import dataclass
-from agent_cli.system.shapes import is_object
 
 FIRST_PAUSE_S: Final = 1.0
 PAUSE_MAX_S: Final = 15.0
@@ -171,14 +171,9 @@ class SharedPause:
 
 
 def _read(text: bytes) -> PauseState:
+    """Return the state that a file holds; a fresh one if it holds another text."""
+    found = json_object(text) or {}
     try:
-        found = json.loads(text)
-    except ValueError:
+        return PauseState(**{each.name: float(found[each.name]) for each in fields(PauseState)})
+    except (LookupError, TypeError, ValueError, OverflowError):
         return PauseState()
-    names = {field.name for field in fields(PauseState)}
-    if not (is_object(found) and found.keys() == names):
-        return PauseState()
-    numbers = {
-        name: float(value) for name, value in found.items() if isinstance(value, int | float)
-    }
-    return PauseState(**numbers)

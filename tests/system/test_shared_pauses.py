@@ -2,12 +2,14 @@
 
 import asyncio
 import fcntl
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from agent_cli.system import private_files
-from agent_cli.system.shared_pauses import SharedPause
+from agent_cli.system.shared_pauses import PauseState, SharedPause
 
 
 class _World:
@@ -98,7 +100,14 @@ async def test_wait_that_the_server_asks_for_holds_for_every_process(tmp_path: P
     assert max(waits) <= 1
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"pause_s": "x"}', "\0" * 9])
+# A repository may bring the folder of the file, and so any text in it.
+TOO_LARGE = dict.fromkeys(asdict(PauseState()), 10**400)
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "{", "[]", '{"pause_s": "x"}', "\0" * 9, "[" * 4_000, json.dumps(TOO_LARGE)],
+)
 async def test_damaged_file_pauses_nothing(tmp_path: Path, content: str) -> None:
     path = tmp_path / "pause.json"
     path.write_text(content)
