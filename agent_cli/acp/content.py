@@ -5,7 +5,6 @@ import binascii
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Final
@@ -22,7 +21,7 @@ from agent_cli.acp.schema import (
     TextBlock,
 )
 from agent_cli.attachments.attachments import Attachments
-from agent_cli.attachments.files import NamedFile, attach, split_lines
+from agent_cli.attachments.files import NamedFile, split_lines
 from agent_cli.attachments.images import image_of
 from agent_cli.contracts.errors import ConversationError, UsageError
 from agent_cli.contracts.messages import UserMessage
@@ -129,10 +128,9 @@ async def _message(
                 data = _bytes(block.data)
                 typed.append(f" {attachments.add(image_of(data, name='the image'), 'image')} ")
             case LinkBlock():
-                linked = partial(_linked, block, app, attachments, tell)
-                words, attached = await in_background(linked)
+                words, attached = await _linked(block, app, attachments)
                 typed.append(words)
-                before += attached
+                before += [attached] if attached else []
             case ResourceBlock() if why := _kept_back(block.resource.uri, app):
                 tell(f"{block.resource.uri} not attached: {why}")
             case ResourceBlock():
@@ -144,24 +142,20 @@ async def _message(
     return replace(message, content=(*before, *message.content)), model
 
 
-def _linked(
-    block: LinkBlock, app: Application, attachments: Attachments, tell: Callable[[str], None]
-) -> tuple[str, list[Block]]:
-    """Return the text for a mention, and the blocks to attach to the message; blocks."""
+async def _linked(
+    block: LinkBlock, app: Application, attachments: Attachments
+) -> tuple[str, Block | None]:
+    """Return the text for a mention, and the block to attach to the message."""
     path = _local_path(block.uri)
     if path is None:
-        return f"[{block.name or block.uri}]({block.uri})", []
-    if mark := attachments.add_file(str(path)):
-        return f" {mark} ", []
+        return f"[{block.name or block.uri}]({block.uri})", None
+    if mark := await in_background(lambda: attachments.add_file(str(path))):
+        return f" {mark} ", None
     shown = path.relative_to(app.workspace) if path.is_relative_to(app.workspace) else path
     fragment = urlsplit(block.uri).fragment
     _, lines = split_lines(f"{path}#{fragment}")
-    attached = attach(NamedFile(str(shown), path, lines), app.why_kept_back)
-    tell(attached.sentence)
-    if attached.whole:
-        app.note_attached(*attached.whole)
-    where = f"{shown}#{fragment}" if fragment else str(shown)
-    return where, [attached.block] if attached.block else []
+    attached = await attachments.linked(NamedFile(str(shown), path, lines))
+    return f"{shown}#{fragment}" if fragment else str(shown), attached
 
 
 def _embedded(block: ResourceBlock, attachments: Attachments, typed: list[str]) -> Iterator[Block]:

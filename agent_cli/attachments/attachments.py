@@ -222,15 +222,25 @@ class Attachments:
             if chars_left <= 0:
                 self._tell(f"@{one_line(file.name)} not attached: the other files are long enough")
                 continue
-            attached = await asyncio.to_thread(attach, file, self._why_not_named)
-            if attached.pdf:
-                attached = await pdf_attached(file, attached.pdf, documents=self._documents)
-            self._tell(attached.sentence)
-            if attached.whole:
-                self._note(*attached.whole)
-            if attached.block:
-                chars_left -= len(text_of((attached.block,)))
-                yield attached.block
+            if block := await self._block(file, self._why_not_named):
+                chars_left -= len(text_of((block,)))
+                yield block
+
+    async def linked(self, file: NamedFile) -> Block | None:
+        """Return the content of *file*, that the user links to; None if it is not attached.
+
+        As a file that the user drops, it is attached wherever it lies.
+        """
+        return await self._block(file, self._refusal)
+
+    async def _block(self, file: NamedFile, refusal: Callable[[Path], str]) -> Block | None:
+        attached = await asyncio.to_thread(attach, file, refusal)
+        if attached.pdf:
+            attached = await pdf_attached(file, attached.pdf, documents=self._documents)
+        self._tell(attached.sentence)
+        if attached.whole:
+            self._note(*attached.whole)
+        return attached.block
 
     def _missing(self, text: str) -> list[str]:
         """Return the names after an @ in *text* that look like files but do not exist.

@@ -21,6 +21,7 @@ from tests.e2e.program import results_in, said_by_user, text_of
 from tests.forked import arguments_of
 from tests.mcp_client.conftest import RAW_SERVER, SDK_SERVER
 from tests.messages_api import FakeMessagesApi, Gate, error, reply, thinking, tool_use
+from tests.pdf_files import pdf_file
 from tests.waiting import wait_until
 
 PIXEL = base64.b64encode(
@@ -452,6 +453,19 @@ async def test_linked_and_embedded_contents_reach_the_model() -> None:
         assert tags == ["<resource", "</resource"]
         assert "hunter2" not in json.dumps(api.requests[4].body)
         assert "not attached" in client.text("agent_thought")
+
+
+async def test_linked_pdf_reaches_the_model_as_a_document() -> None:
+    """As `@paper.pdf` would attach it; an editor links to whatever file the user mentions."""
+    Path("paper.pdf").write_bytes(pdf_file(["the first page"]))
+    async with FakeMessagesApi(reply("read")) as api, editor(api) as client:
+        await client.say(await client.open(), "sum up ", link(Path("paper.pdf")))
+
+        blocks = api.requests[0].body["messages"][0]["content"]
+        assert [block["title"] for block in blocks if block["type"] == "document"] == [
+            "paper.pdf (1 page)"
+        ]
+        assert "attached @paper.pdf: 1 page" in client.text("agent_thought")
 
 
 def embedded(uri: str, text: str) -> schema.EmbeddedResourceContentBlock:
