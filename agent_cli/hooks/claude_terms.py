@@ -170,24 +170,32 @@ class TranscriptCopy:
     path: Path
     workspace: Path
     about: Mapping[str, Json]
-    _written: set[str] = field(default_factory=set[str])
+    _written: dict[str, str] = field(default_factory=dict[str, str])  # id of a line → its uuid
 
     def update(self, prompts: Iterable[Prompt]) -> Path:
-        """Append the new entries of *prompts*, and return the file."""
+        """Append the new entries of *prompts*, and return the file.
+
+        Raises:
+            OSError: They cannot be written; the next update begins the file anew.
+        """
         lines: list[str] = []
+        known = dict(self._written)
         parent: str | None = None
         for id, at_ms, fields in _lines(entries(prompts), self.workspace):
-            uuid = str(uuid5(NAMESPACE_OID, f"{self.path.stem}/{id}"))
-            if id not in self._written:
-                self._written.add(id)
+            uuid = known.get(id)
+            if uuid is None:
+                uuid = known[id] = str(uuid5(NAMESPACE_OID, f"{self.path.stem}/{id}"))
                 line = {"parentUuid": parent, "uuid": uuid, "timestamp": _time(at_ms)}
                 common = {"userType": "external", "cwd": str(self.workspace), **self.about}
                 whole = {**line, **common, "version": __version__, **fields}
                 lines.append(json.dumps(whole, separators=(",", ":")) + "\n")
             parent = uuid
+        mode = "a" if self._written else "w"
+        self._written = {}
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with self.path.open("a", encoding="utf-8") as file:
+        with self.path.open(mode, encoding="utf-8") as file:
             file.writelines(lines)
+        self._written = known
         return self.path
 
 

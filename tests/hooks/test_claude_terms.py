@@ -1,13 +1,18 @@
-"""Tool calls under Claude Code's names, which hook scripts expect, and back."""
+"""Tool calls under Claude Code's names, which hook scripts expect, and back; transcripts."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from agent_cli.contracts.claude_tools import CLAUDE_NAMES
+from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Json
-from agent_cli.hooks.claude_terms import from_claude, to_claude
+from agent_cli.core.conversation import Conversation
+from agent_cli.hooks.claude_terms import TranscriptCopy, from_claude, to_claude
 from agent_cli.hooks.definition import Hook
+from tests.fakes import says
+from tests.full_disks import full_disk
 from tests.tables import each_row
 
 HERE = Path("/home/ann/project")
@@ -145,3 +150,21 @@ def test_matcher_of_either_program_matches_the_tool(matcher: str, tool: str) -> 
 def test_matcher_that_can_match_nothing_is_known(event: str, matcher: str, *, may: bool) -> None:
     """Tools of servers come later, and agents have any name: in doubt it can match."""
     assert Hook(event=event, matcher=matcher).may_match({*CLAUDE_NAMES, "fetch_page"}) is may
+
+
+def test_transcript_has_every_line_once_the_disk_has_room_again(tmp_path: Path) -> None:
+    """A part of a line that was cut off would spoil the next one, and what came with it is lost."""
+    conversation = Conversation()
+    copy = TranscriptCopy(tmp_path / "copy.jsonl", tmp_path, {})
+    # Larger than the files that others write meanwhile.
+    conversation.begin(UserMessage.of("x" * 5_000_000))
+    file = copy.update(conversation.prompts)
+    conversation.add_reply(says("one"))
+    with full_disk(file, free=20), pytest.raises(OSError, match="File too large"):
+        copy.update(conversation.prompts)
+    conversation.add_user(UserMessage.of("two"))
+    copy.update(conversation.prompts)
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+
+    assert [line["type"] for line in lines] == ["user", "assistant", "user"]
+    assert [line["parentUuid"] for line in lines] == [None, *(line["uuid"] for line in lines[:-1])]
