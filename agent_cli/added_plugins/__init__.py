@@ -13,8 +13,8 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
@@ -25,7 +25,7 @@ from agent_cli.added_plugins.sources import Source
 from agent_cli.contracts.errors import UsageError
 from agent_cli.system import paths
 from agent_cli.system.paths import private_dir
-from agent_cli.system.private_files import wait_for_lock, write_private
+from agent_cli.system.private_files import locked, write_private
 from agent_cli.system.records import dataclass
 from agent_cli.system.shapes import is_object
 from agent_cli.system.trees import remove_tree, walk
@@ -146,7 +146,7 @@ class PluginStore:
         """
         kept = {"source": pin.source.address, "values": dict(values)}
         try:
-            with self._locked():
+            with locked(self._folder / _LOCK):
                 self._write_values({**self._all_values(), name: kept})
         except OSError as error:
             raise UsageError(f"{self._folder} cannot be written: {error.strerror}") from error
@@ -176,7 +176,7 @@ class PluginStore:
             raise UsageError(f"no plugin can be called {name!r}: the list of plugins is")
         root = self.folder_of(name, pin)
         try:
-            with self._locked():
+            with locked(self._folder / _LOCK):
                 if not root.is_dir() or digest_of(root) != pin.digest:
                     self._copy(content, root, pin.digest)
                 pins = self.pins()
@@ -199,18 +199,6 @@ class PluginStore:
         remove_tree(root)
         new.rename(root)
 
-    @contextmanager
-    def _locked(self) -> Generator[None]:
-        """Keep other processes from changing the plugins; raises OSError."""
-        private_dir(self._folder)
-        path = self._folder / _LOCK
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            wait_for_lock(descriptor, path)
-            yield
-        finally:
-            os.close(descriptor)
-
     def remove(self, name: str) -> None:
         """Remove the plugin *name* and its content.
 
@@ -218,7 +206,7 @@ class PluginStore:
             UsageError: There is none.
         """
         try:
-            with self._locked():
+            with locked(self._folder / _LOCK):
                 self.pin(name)
                 self._write({each: pin for each, pin in self.pins().items() if each != name})
                 self._write_values({k: v for k, v in self._all_values().items() if k != name})

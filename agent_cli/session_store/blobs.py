@@ -9,7 +9,6 @@ or found to be there, and the moment the record that names it is written.
 
 import fcntl
 import hashlib
-import os
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +16,7 @@ from typing import Final
 
 from agent_cli.session_store.codec import JsonObject
 from agent_cli.system.loading import late_pattern
-from agent_cli.system.paths import private_dir
-from agent_cli.system.private_files import wait_for_lock, write_private
+from agent_cli.system.private_files import locked, write_private
 from agent_cli.system.shapes import is_array, is_object, is_sequence
 
 BLOB_CHARS_MIN = 32_768
@@ -64,14 +62,8 @@ class Blobs:
         Raises:
             OSError: It cannot be had within ten seconds.
         """
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-        path = private_dir(self._folder) / _LOCK
-        descriptor = os.open(path, flags, 0o600)
-        try:
-            wait_for_lock(descriptor, path, kind)
+        with locked(self._folder / _LOCK, kind):
             yield
-        finally:
-            os.close(descriptor)
 
     def bring_back(self, record: JsonObject) -> JsonObject:
         """Undo `move_out`; the text of a missing or damaged file becomes a note."""

@@ -8,7 +8,8 @@ import errno
 import fcntl
 import os
 import time
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -145,6 +146,18 @@ def release(descriptor: int) -> None:
     with suppress(OSError):  # a network file system that is out of reach
         fcntl.flock(descriptor, fcntl.LOCK_UN)
     os.close(descriptor)
+
+
+@contextmanager
+def locked(path: Path, kind: int = fcntl.LOCK_EX) -> Generator[None]:
+    """Hold the lock of the file *path*, which is made if it is missing; see `wait_for_lock`."""
+    private_dir(path.parent)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        wait_for_lock(descriptor, path, kind)
+        yield
+    finally:
+        release(descriptor)
 
 
 def wait_for_lock(descriptor: int, path: Path, kind: int = fcntl.LOCK_EX) -> None:

@@ -7,7 +7,8 @@ programs.
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -207,29 +208,18 @@ class TrustStore:
         return cls(paths.trust_file())
 
     def is_trusted(self, workspace: Path) -> bool:
-        """Return whether the user trusts this directory with its current acting files.
-
-        Raises:
-            SettingsError: The store, or the `.env`, cannot be read.
-        """
+        """Return whether the user trusts its current acting files; raises SettingsError."""
         return self.standing(workspace).is_trusted
 
     def is_declined(self, workspace: Path) -> bool:
-        """Return whether the user declined to trust exactly the current acting files.
-
-        Raises:
-            SettingsError: The store, or the `.env`, cannot be read.
-        """
+        """Return whether the user declined exactly these files; raises SettingsError."""
         declined = self._read().get(f"{_DECLINED}{_name(workspace)}")
         return declined == _declined(fingerprint(workspace))
 
     def decline(self, workspace: Path, shown: "Fingerprint") -> None:
-        """Remember that the user declined to trust the files as *shown*.
-
-        Raises:
-            SettingsError: The store cannot be read or written.
-        """
-        self._write(self._read() | {f"{_DECLINED}{_name(workspace)}": _declined(shown)})
+        """Remember that the user declined the files as *shown*; raises SettingsError."""
+        with self._locked():
+            self._write(self._read() | {f"{_DECLINED}{_name(workspace)}": _declined(shown)})
 
     def standing(self, workspace: Path, *, copy_of: Path | None = None) -> Standing:
         """Return the extent of the user's trust now.
@@ -275,16 +265,16 @@ class TrustStore:
             SettingsError: The store cannot be read or written.
         """
         parts = fingerprint(workspace) if shown is None else shown
-        self._write(
-            self._read() | {_name(workspace): {_key(each): _record(each) for each in parts}}
-        )
+        records = {_key(each): _record(each) for each in parts}
+        with self._locked():
+            self._write(self._read() | {_name(workspace): records})
 
     def revoke(self, workspace: Path) -> bool:
         """Trust the directory no longer; return if it was trusted; raises SettingsError."""
-        stored = self._read()
-        was_trusted = stored.get(_name(workspace)) is not None
-        self._write(stored | {_name(workspace): None})
-        return was_trusted
+        with self._locked():
+            stored = self._read()
+            self._write(stored | {_name(workspace): None})
+        return stored.get(_name(workspace)) is not None
 
     def trusted_below(self, workspace: Path) -> Sequence[str]:
         """Return the folders in it that have trust of their own, by path; raises SettingsError."""
@@ -293,10 +283,21 @@ class TrustStore:
 
     def forget(self, workspace: Path) -> None:
         """Remove a directory that is gone; raises SettingsError."""
-        stored = self._read()
-        if _name(workspace) in stored:
-            del stored[_name(workspace)]
-            self._write(stored)
+        with self._locked():
+            stored = self._read()
+            if _name(workspace) in stored:
+                del stored[_name(workspace)]
+                self._write(stored)
+
+    @contextmanager
+    def _locked(self) -> Generator[None]:
+        """Keep other processes from changing the store, if its file system has locks."""
+        from agent_cli.system.private_files import locked  # as in _write
+
+        with ExitStack() as held:
+            with suppress(OSError):
+                held.enter_context(locked(self._path.with_name(f".{self._path.name}.lock")))
+            yield
 
     def _read(self) -> "dict[str, _Trusted | None]":
         # Start-up needs no JSON unless a workspace was trusted.

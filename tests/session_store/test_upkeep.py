@@ -202,7 +202,7 @@ def test_deletion_keeps_a_string_that_another_session_is_about_to_name(
             has_to_wait.set()
         lock(descriptor, path, kind)
 
-    monkeypatch.setattr(blobs, "wait_for_lock", tell)
+    monkeypatch.setattr(private_files, "wait_for_lock", tell)
     deleting = threading.Thread(target=lambda: delete_sessions(store, [doomed.id]))
     with stored.moved_out([{"kind": "x", "text": LONG[0]}]) as packed:
         deleting.start()

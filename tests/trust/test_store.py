@@ -7,6 +7,7 @@ import shlex
 import sys
 import tomllib
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 
 import pytest
@@ -123,7 +124,32 @@ def test_trust_store_is_readable_by_the_user_alone() -> None:
     store = paths.trust_file()
     assert store.stat().st_mode & 0o777 == 0o600
     assert store.parent.stat().st_mode & 0o777 == 0o700
-    assert [path.name for path in store.parent.iterdir()] == ["trust.json"]
+    assert {path.name for path in store.parent.iterdir()} == {"trust.json", ".trust.json.lock"}
+
+
+def test_programs_that_change_the_trust_at_once_lose_no_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A revocation that another program's write overwrites would leave the project trusted."""
+    store, revoked = TrustStore.of_user(), Path("revoked")
+    revoked.mkdir()
+    store.trust(revoked)
+    read = TrustStore._read
+
+    def read_and_wait(self: TrustStore) -> object:
+        found = read(self)
+        monkeypatch.setattr(TrustStore, "_read", read)
+        other.start()
+        other.join(0.3)
+        return found
+
+    other = Thread(target=TrustStore.of_user().revoke, args=[revoked])
+    monkeypatch.setattr(TrustStore, "_read", read_and_wait)
+    store.trust(WORKSPACE)
+    other.join()
+
+    assert store.is_trusted(WORKSPACE)
+    assert not store.is_trusted(revoked)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a file that root cannot read either")
