@@ -53,7 +53,7 @@ class NotStarted(AgentCliError):
 
 
 class Engine(AbstractAsyncContextManager["Engine"], Protocol):
-    """Runs work in child processes, which end with the engine.
+    """Port to where tasks run: processes here or on a cluster, which end with it, or an API.
 
     Attributes:
         jobs: The number of parallel runs unless the user chooses one; known once it is entered.
@@ -81,7 +81,7 @@ class Engine(AbstractAsyncContextManager["Engine"], Protocol):
         ...
 
     def stop(self) -> None:
-        """Ask all runs to end, and kill every run that has not ended soon after."""
+        """Ask all runs to end, and kill each process that has not ended soon after."""
         ...
 
 

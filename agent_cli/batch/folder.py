@@ -21,6 +21,7 @@ import fcntl
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -124,6 +125,7 @@ class BatchFolder:
             if len(self.results) < len(results):  # killed before it was rewritten
                 self._rewrite_results()
             self.attempts = [_attempt(each) for each in self._lines(_ATTEMPTS)]
+            self._runs = Counter(each.id for each in self.attempts)
         except (TypeError, ValueError) as error:
             release(self._lock)
             message = f"{self._file(_ATTEMPTS)} is of another version: choose another --output-dir"
@@ -166,12 +168,16 @@ class BatchFolder:
         """
         for id, result in [*self.results.items()]:
             if result.get("status") != "done":
-                last = sum(attempt.id == id for attempt in self.attempts)
+                last = self.runs_of(id)
                 # First: without it, a restart would find the result in the files of the run.
                 self._append(_RETRIED, {"id": id, "attempt": last})
                 self._retried[id] = last
                 del self.results[id]
         self._rewrite_results()
+
+    def runs_of(self, id: str) -> int:
+        """Return how many runs the task *id* has had."""
+        return self._runs[id]
 
     def is_taken_back(self, attempt: Attempt) -> bool:
         """Return whether the result of *attempt*, if it has one, counts no longer."""
@@ -196,6 +202,7 @@ class BatchFolder:
         # Last: what is listed has perhaps cost something.
         self._append(_ATTEMPTS, asdict(attempt))
         self.attempts.append(attempt)
+        self._runs[attempt.id] += 1
         return file
 
     def files_of(self, attempt: Attempt) -> Path:

@@ -229,7 +229,7 @@ class Batch:
             self._changed.set()
 
     async def _run(self, task: Task, reserved: int) -> None:
-        number = sum(each.id == task.id for each in self._folder.attempts) + 1
+        number = self._folder.runs_of(task.id) + 1
         attempt = Attempt(task.id, number, task.fingerprint, reserved)
         if (source := task.checkout) is not None:
             attempt = replace(attempt, repository=str(source.repository), commit=source.commit)
