@@ -723,6 +723,11 @@ def test_hostile_cursor_moves_cost_little(piece: str) -> None:
     assert time.process_time() - began < 1.25
 
 
+def test_cursor_move_of_thousands_of_digits_is_one_move() -> None:
+    """Python refuses to read so long a number, and the whole output was lost."""
+    assert settled(f"first\nsecond\n\x1b[{'9' * 5_000}A\x1b[Klast\n") == "last\nsecond"
+
+
 def test_many_short_lines_cost_little() -> None:
     """590 kB of numbers, of which nothing is folded, kept the event loop for 0.6 seconds."""
     numbers = "\n".join(map(str, range(100_000)))

@@ -199,7 +199,7 @@ class CommandRun:
         if sent is None:
             return None
         running = (job for job in self._workspace.own_jobs if job.is_running)
-        job = next((job for job in running if job.id == int(sent["id"])), None)
+        job = next((job for job in running if str(job.id) == sent["id"]), None)
         if job and sent["signal"] not in _ENDING:
             raise ToolError(
                 f"Job {job.id} is running and got no signal: `kill %{job.id}` ends it,"

@@ -105,3 +105,11 @@ def test_escapes_are_undone_in_both_texts_or_not_at_all(
     text: str, old: str, new: str, expected: str | None
 ) -> None:
     check(text, old, new, expected)
+
+
+@each_row("form", ["{0}\tb\n{0}\tc", "{0}: b\n{0}: c", "a &#{0}; b"])
+def test_number_of_thousands_of_digits_is_text(form: str) -> None:
+    """Python refuses to read so long a number, and the edit ended with that error."""
+    old = form.format("9" * 5_000)
+
+    refusal("a\nb\nc\n", old, f"{old}!")

@@ -15,6 +15,7 @@ _STYLES: Final = re.compile(
 _ROWS_MAX: Final = 200
 _COLUMNS_MAX: Final = 1_000
 _LINE_CHARS_MAX: Final = 20_000
+_DIGITS_MAX: Final = 9
 
 
 def last_states(text: str) -> tuple[str, int]:
@@ -47,7 +48,7 @@ def settled(text: str) -> str:
         elif back:
             screen.column = 0
         elif move:
-            screen.move(move, int(count or (0 if move in "JK" else 1)))
+            screen.move(move, int(count[:_DIGITS_MAX] or (0 if move in "JK" else 1)))
     return screen.text()
 
 

@@ -16,7 +16,7 @@ from agent_cli.system.records import dataclass
 
 AROUND = "blank lines around it"
 
-_NUMBER = re.compile(r"[ \t]*(\d+)( ?[:|→\t])")
+_NUMBER = re.compile(r"[ \t]*(\d{1,9})( ?[:|→\t])")
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})[^\n`]*\n(?:(.*)\n)?[ \t]*\1[ \t]*\n?", re.DOTALL)
 _BLANKS = re.compile(r"^[ \t]+$", re.MULTILINE)
 _ENTITY = re.compile(r"&(?:#\d+|#[xX][0-9a-fA-F]+|\w+);")
@@ -111,9 +111,13 @@ def _filled(old: str, new: str) -> _Texts:
 
 
 def _escaped_html(old: str, new: str) -> _Texts:
+    try:
+        was, becomes = html.unescape(old), html.unescape(new)
+    except ValueError:
+        return  # a character's number has thousands of digits
     # A text with both escaped and bare characters may not be escaped as a whole.
-    if html.unescape(new) == new or not re.search("[<>]", _ENTITY.sub("", new)):
-        yield html.unescape(old), html.unescape(new)
+    if becomes == new or not re.search("[<>]", _ENTITY.sub("", new)):
+        yield was, becomes
 
 
 def _doubled_backslashes(old: str, new: str) -> _Texts:
