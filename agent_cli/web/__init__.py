@@ -65,7 +65,7 @@ def web_fetch_tool(
     pages = _Pages(requests, has_rule)
 
     async def execute(
-        _call_id: str, params: WebFetchParameters, cancel: CancelToken, _on_update: ToolContext
+        _call_id: str, params: WebFetchParameters, cancel: CancelToken, _context: ToolContext
     ) -> ToolResult:
         from agent_cli.web.pages import page_address, text_of_page  # with the first page
 

@@ -143,7 +143,7 @@ def job_output_tool(workspace: "Workspace") -> Tool:
     """Return the tool `job_output`."""
 
     async def execute(
-        _call_id: str, params: JobOutputParameters, cancel: CancelToken, _on_update: ToolContext
+        _call_id: str, params: JobOutputParameters, cancel: CancelToken, _context: ToolContext
     ) -> ToolResult:
         from agent_cli_tools.job_reading import JobRequest, read_job  # with a job
 

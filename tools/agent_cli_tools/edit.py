@@ -54,9 +54,9 @@ def edit_tool(workspace: "Workspace") -> Tool:
     """Return the tool `edit`."""
 
     async def execute(
-        _call_id: str, params: EditParameters, _cancel: CancelToken, on_update: ToolContext
+        _call_id: str, params: EditParameters, _cancel: CancelToken, context: ToolContext
     ) -> ToolResult:
-        return await in_thread(partial(_edit, workspace, params, on_update))
+        return await in_thread(partial(_edit, workspace, params, context))
 
     async def foresee(params: EditParameters, context: ToolContext, contents: FileContents) -> None:
         await unstoppable(partial(_foresee, workspace, params, context, contents))

@@ -75,9 +75,9 @@ def read_tool(workspace: "Workspace", *, documents: bool = False) -> Tool:
     """Return the tool `read`; *documents*: the model's API takes PDF files as they are."""
 
     async def execute(
-        _call_id: str, params: ReadParameters, _cancel: CancelToken, on_update: ToolContext
+        _call_id: str, params: ReadParameters, _cancel: CancelToken, context: ToolContext
     ) -> ToolResult:
-        found = await asyncio.to_thread(_read, workspace, params, on_update)
+        found = await asyncio.to_thread(_read, workspace, params, context)
         if isinstance(found, ToolResult):
             return found
         return await _pdf(found, workspace.shown(workspace.resolve(params.path)), params, documents)

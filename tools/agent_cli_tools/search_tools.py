@@ -78,10 +78,10 @@ def _search_tool(
     """Return the read-only tool *name*, which calls *run*."""
 
     async def execute(
-        _call_id: str, params: ParametersT, cancel: CancelToken, on_update: ToolContext
+        _call_id: str, params: ParametersT, cancel: CancelToken, context: ToolContext
     ) -> ToolResult:
         async with cancel.scope():
-            return await run(workspace, params, on_update)
+            return await run(workspace, params, context)
 
     return Tool(
         name=name,

@@ -36,9 +36,9 @@ def write_tool(workspace: "Workspace") -> Tool:
     """Return the tool `write`."""
 
     async def execute(
-        _call_id: str, params: WriteParameters, _cancel: CancelToken, on_update: ToolContext
+        _call_id: str, params: WriteParameters, _cancel: CancelToken, context: ToolContext
     ) -> ToolResult:
-        return await in_thread(partial(_write, workspace, params, on_update))
+        return await in_thread(partial(_write, workspace, params, context))
 
     async def foresee(
         params: WriteParameters, context: ToolContext, contents: FileContents
