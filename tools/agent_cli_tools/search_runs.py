@@ -141,6 +141,7 @@ def _matching(output: bytes, pattern: str, root: Path, base: Path) -> list[Path]
     fits none of these, the same with names of macOS, in which an accent is a character of its own.
     """
     listed = [root / os.fsdecode(raw) for raw in output.split(b"\0")[:-1]]
+    found = list[Path]()
     forms = (False,) if pattern.isascii() else (False, True)
     for composed, of_files in product(forms, (True, False)):
         spec = _spec(_composed(pattern) if composed else pattern, of_files=of_files)

@@ -126,7 +126,9 @@ def files_run(scripts: Sequence[str]) -> Iterator[tuple[str, FileKind, bool]]:
     And what runs it, and whether it is whole: nothing is put in before it is written.
     """
     script, seen = scripts[0], readings(scripts[0])
-    started = _files_started(seen, script) if any(map(_WRITES.search, scripts)) else {}
+    started: Mapping[str, Set[FileKind]] = {}
+    if any(map(_WRITES.search, scripts)):
+        started = _files_started(seen, script)
     kinds = defaultdict[str, set[FileKind]](set)
     for path, of_path in started.items():
         kinds[path.rpartition("/")[2]] |= of_path
@@ -160,7 +162,7 @@ def files_run(scripts: Sequence[str]) -> Iterator[tuple[str, FileKind, bool]]:
 def _kinds_of(path: str, kinds: Mapping[str, Set[FileKind]]) -> Set[FileKind]:
     """Return what runs the file *path*, by the *kinds* of each name that is run."""
     name = path.rpartition("/")[2]
-    found = {*kinds.get(name, ())}
+    found: set[FileKind] = {*kinds.get(name, ())}
     if not {"$", "`"}.isdisjoint(name):
         found.add("shell")
     found |= {
