@@ -259,8 +259,8 @@ class ApiEngine:
 
     def _noted(self) -> Iterator[tuple[str, dict[str, Path]]]:
         with suppress(FileNotFoundError):
-            for line in self._journal.read_text(encoding="utf-8").splitlines():
-                with suppress(ValueError):  # a line that was cut off by a crash
+            for line in self._journal.read_bytes().splitlines():
+                with suppress(ValueError):  # a line that a crash cut off, or filled with anything
                     found = json.loads(line)
                     yield found["batch"], {key: Path(path) for key, path in found["runs"].items()}
 

@@ -50,7 +50,7 @@ _WORD: Final = re.compile(f"[0-9a-f]{{{_NAME_CHARS}}}")
 _LOCK: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 # Opening a named pipe in the place of a file must not wait for its other side.
 _SAFE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_APPENDED: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | _SAFE
+_APPENDED: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | _SAFE
 _COMMIT: Final = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})?")
 
 
@@ -321,12 +321,16 @@ class BatchFolder:
 def append_line(path: Path, line: bytes) -> None:
     """Append *line* and its end to the file *path*: all of it, or nothing.
 
+    A half line that a crash left there keeps its place, and *line* begins one of its own.
+
     Raises:
         AgentCliError: It is not written.
     """
     try:
-        with os.fdopen(os.open(path, _APPENDED, 0o600), "ab", buffering=0) as file:
-            append_all(file.fileno(), line + b"\n")
+        with os.fdopen(os.open(path, _APPENDED, 0o600), "rb", buffering=0) as file:
+            size = os.fstat(file.fileno()).st_size
+            last = os.pread(file.fileno(), 1, max(0, size - 1))  # raises for a named pipe
+            append_all(file.fileno(), (b"\n" if last not in (b"", b"\n") else b"") + line + b"\n")
     except OSError as error:
         raise AgentCliError(f"{path} cannot be written: {error.strerror}") from error
 

@@ -158,3 +158,43 @@ async def test_message_batch_that_a_full_disk_does_not_note_leaves_the_others_no
     async with engine(api, tmp_path) as batch:
         await batch.collect()
     assert "succeeded" in kept(tmp_path, "b")
+
+
+@pytest.mark.parametrize("half", [b'{"batch": "9", "ru', b"\0\xff\0", b"{"])
+async def test_half_note_of_a_power_failure_does_not_hide_the_next_one(
+    tmp_path: Path, half: bytes
+) -> None:
+    """The Message Batch of a note that cannot be read is paid for, and would be sent again."""
+    (tmp_path / "journal").write_bytes(half)
+    api = ScriptedApi(polls=1_000_000)
+    async with engine(api, tmp_path) as batch:
+        running = asyncio.ensure_future(batch.run(work(tmp_path, "a")))
+        await api.asked.wait()
+        batch.stop()
+        await running
+
+    api.polls = 0
+    async with engine(api, tmp_path) as batch:
+        await batch.collect()
+
+    assert "succeeded" in kept(tmp_path, "a")
+
+
+async def test_note_without_its_line_end_counts_beside_the_next_one(tmp_path: Path) -> None:
+    api = ScriptedApi(polls=1_000_000)
+    for name in ("a", "b"):
+        api.asked.clear()
+        async with engine(api, tmp_path) as batch:
+            running = asyncio.ensure_future(batch.run(work(tmp_path, name)))
+            await api.asked.wait()
+            batch.stop()
+            await running
+        journal = tmp_path / "journal"
+        journal.write_bytes(journal.read_bytes().rstrip(b"\n"))
+
+    api.polls = 0
+    async with engine(api, tmp_path) as batch:
+        await batch.collect()
+
+    assert "succeeded" in kept(tmp_path, "a")
+    assert "succeeded" in kept(tmp_path, "b")
