@@ -151,23 +151,26 @@ class Batch:
             AgentCliError: The folder cannot be written, or no run can be started.
             OSError: A result cannot be shown; the runs were asked to end.
         """
-        state = self.state
         with stop_signals.taken(self._stop):
-            await self._engine.collect()
-            await self._recover()
-            async with self._engine, asyncio.TaskGroup() as group:
-                while True:
-                    self._changed.clear()
-                    probe_in_s = self._probe_in_s()
-                    while not probe_in_s and (started := self._next()):
-                        group.create_task(self._attempt(*started))
-                    if not (state.running or probe_in_s):
-                        break
-                    with suppress(TimeoutError):
-                        async with asyncio.timeout(probe_in_s or None):
-                            await self._changed.wait()
+            async with self._engine:
+                await self._engine.collect()
+                await self._recover()
+                await self._run_all()
         if self._failure:
             raise self._failure
+
+    async def _run_all(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            while True:
+                self._changed.clear()
+                probe_in_s = self._probe_in_s()
+                while not probe_in_s and (started := self._next()):
+                    group.create_task(self._attempt(*started))
+                if not (self.state.running or probe_in_s):
+                    break
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(probe_in_s or None):
+                        await self._changed.wait()
 
     def _probe_in_s(self) -> float:
         """Return the seconds until a run may try whether an outage is over; 0 if there is none."""

@@ -9,6 +9,8 @@ import pytest
 
 from agent_cli.batch import RESULT, TaskRun
 from agent_cli.batch.api_engine import ApiEngine, ApiRequest
+from agent_cli.batch.folder import BatchFolder
+from agent_cli.batch.run import Batch, BatchOptions, Budget
 from agent_cli.contracts.errors import AgentCliError, ModelError
 from agent_cli.contracts.timeline import Json
 from tests.full_disks import full_disk
@@ -22,6 +24,7 @@ class ScriptedApi:
         self.polls = polls
         self.created: list[list[str]] = []
         self.asked = asyncio.Event()
+        self.is_closed = False
 
     def _next(self) -> None:
         if self.script and (failure := self.script.pop(0)):
@@ -43,7 +46,7 @@ class ScriptedApi:
             yield key, {"type": "succeeded", "key": key}
 
     async def aclose(self) -> None:
-        pass
+        self.is_closed = True
 
 
 class Plain:
@@ -198,3 +201,17 @@ async def test_note_without_its_line_end_counts_beside_the_next_one(tmp_path: Pa
 
     assert "succeeded" in kept(tmp_path, "a")
     assert "succeeded" in kept(tmp_path, "b")
+
+
+async def test_connection_is_closed_if_earlier_answers_cannot_be_had(tmp_path: Path) -> None:
+    with BatchFolder(tmp_path / "out") as folder:
+        (tmp_path / "journal").write_text(json.dumps({"batch": "0", "runs": {"a": "/nowhere"}}))
+        api = ScriptedApi(ModelError("no such key", trouble="auth"))
+        batch = Batch(
+            [], folder, engine(api, tmp_path), Budget(0), BatchOptions(), lambda _result: None
+        )
+
+        with pytest.raises(AgentCliError, match="no such key"):
+            await batch.run()
+
+    assert api.is_closed
