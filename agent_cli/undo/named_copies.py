@@ -188,7 +188,7 @@ class NamedCopies(ChangeLog):
             if record.kind == "folder" and not is_folder:
                 yield from _made(path)
             elif record.kind == "folder":
-                for name in sorted(set(os.listdir(path)) - names):
+                for name in sorted(_names(path) - names):
                     yield from _made(f"{path}/{name}")
             elif is_folder:  # in place of a file
                 yield from (each for each in _made(path) if each.path != path)
@@ -245,5 +245,13 @@ def _made(path: str) -> Iterator[ChangeRecord]:
         return
     yield ChangeRecord("made", time.time_ns(), path)
     if stat.S_ISDIR(found.st_mode):
-        for name in sorted(os.listdir(path)):
+        for name in sorted(_names(path)):
             yield from _made(f"{path}/{name}")
+
+
+def _names(folder: str) -> frozenset[str]:
+    """Return the names in *folder*; none if the command made it unreadable, or it is gone."""
+    try:
+        return frozenset(os.listdir(folder))
+    except OSError:
+        return frozenset()

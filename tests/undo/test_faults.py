@@ -520,3 +520,43 @@ def test_record_that_cannot_be_read_is_a_reason_for_what_an_undo_cannot_bring_ba
     (tmp_path / LOG).mkdir(mode=INCOMPLETE)
 
     assert unkept(tmp_path) == "its record cannot be read (Is a directory)"
+
+
+def test_folder_that_the_command_made_unreadable_does_not_cost_the_end_of_the_log(
+    tmp_path: Path,
+) -> None:
+    """Without its end, the undo takes what a later program writes for what the command left."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/one").write_text("one")
+    (tmp_path / "log").mkdir()
+    script = """
+import os, sys
+from agent_cli.undo.kept_files import KeptSpace
+from agent_cli.undo.named_copies import NamedCopies
+from agent_cli.undo.records import LOG
+log = os.open(f"log/{LOG}", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+here = os.getcwd()
+named = {
+    "paths": [f"{here}/data", f"{here}/data/one"], "absent": [f"{here}/new"], "unkept": {},
+    "by_link": False,
+}
+copies = NamedCopies("log", log, KeptSpace("log", "", copy_bytes_max=10**6), named)
+copies.keep(b'{"command":"","at":1}\\n')
+os.system("rm data/one; mkdir new; touch new/in; chmod 0 new data")
+copies.end()
+"""
+    # So that root may not read them either.
+    rights = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
+    program = [sys.executable, "-c", script]
+
+    subprocess.run(
+        program if os.geteuid() else [*rights, *program], check=True, cwd=tmp_path, timeout=LIMIT_S
+    )
+    (tmp_path / "data").chmod(0o700)
+    (tmp_path / "new").chmod(0o700)
+
+    log = read_log(tmp_path / "log")
+    assert log is not None
+    assert log.ended_ns
+    kinds = [(each.kind, each.path) for each in log.records]
+    assert {("write", f"{tmp_path}/data/one"), ("made", f"{tmp_path}/new")} <= {*kinds}
