@@ -150,6 +150,8 @@ class Children:
         self._begin = begin
         self._listing = listing
         self._waiting = 0
+        self._has_slot = above is not None
+        self._taking = asyncio.Lock()
 
     def started_at_once(self) -> int:
         """Return the number of agents that the last reply starts."""
@@ -220,7 +222,8 @@ class Children:
     async def _parent_waits(self) -> AsyncGenerator[None]:
         """Release the parent agent's slot while it waits for its own agents."""
         self._waiting += 1
-        if self._above:
+        if self._has_slot:
+            self._has_slot = False
             self._slots.give(self._above)
         try:
             yield
@@ -229,7 +232,17 @@ class Children:
             task = asyncio.current_task()
             is_ending = task is not None and task.cancelling()
             if self._above and not self._waiting and not is_ending:
-                await self._slots.take(self._above)
+                await self._take_again(self._above)
+
+    async def _take_again(self, parent: Assignment) -> None:
+        """Take the slot of *parent*, unless it waits for an agent, which may begin meanwhile."""
+        async with self._taking:  # or two calls that end would take two slots
+            if self._waiting or self._has_slot:
+                return
+            await self._slots.take(parent)
+            self._has_slot = not self._waiting
+            if not self._has_slot:
+                self._slots.give(parent)
 
     async def _done(self, assignment: Assignment, worker: Worker, tell: Tell) -> ToolResult:
         agent = worker.agent
