@@ -82,6 +82,7 @@ class StdioProcess:
     has_answered: bool = False
     fault: str = ""
     stray: deque[str] = field(default_factory=_no_lines, init=False)
+    _spread: bytearray = field(default_factory=bytearray, init=False)
     _waiting: set[RequestId] = field(default_factory=set[RequestId], init=False)
     _code: int | None = field(default=None, init=False)
     _is_silent: bool = field(default=False, init=False)
@@ -172,6 +173,7 @@ class StdioProcess:
             if len(line) > LINE_BYTES_MAX:
                 self.fault = f"it sent a line of more than {LINE_BYTES_MAX // 1024 // 1024} MB"
                 return
+        self.stray.extend(_readable(bytes(self._spread[:_BYTES_NOTED])))
         self._is_silent = True
 
     async def _chunk(self, stdout: asyncio.StreamReader) -> bytes:
@@ -182,10 +184,36 @@ class StdioProcess:
         return chunk
 
     def _items(self, line: bytes) -> Sequence[Item]:
-        items = parsed(line) if line.strip() else ()
+        return [item for text in self._texts(line) for item in self._items_of(text)]
+
+    def _texts(self, line: bytes) -> Sequence[bytes]:
+        """Return what ends with *line*: itself, or the message that a server wrote indented.
+
+        The protocol allows no line break in a message. "{" alone is no message, so what is indented
+        after it belongs to it, up to "}" at the margin.
+        """
+        spread, bare = self._spread, line.rstrip()
+        if bare == b"{" and not spread:
+            spread += line + b"\n"
+            return ()
+        if not spread:
+            return (line,)
+        is_inside = not bare or line.startswith((b" ", b"\t"))
+        if bare == b"}" or (is_inside and len(spread) + len(line) <= LINE_BYTES_MAX):
+            spread += line + b"\n"
+            if is_inside:
+                return ()
+            texts = [bytes(spread)]
+        else:
+            texts = [*bytes(spread).splitlines(), line]
+        spread.clear()
+        return texts
+
+    def _items_of(self, text: bytes) -> Sequence[Item]:
+        items = parsed(text) if text.strip() else ()
         for item in items:
             if isinstance(item, Exception):
-                self.stray.extend(_readable(line[:_BYTES_NOTED]))
+                self.stray.extend(_readable(text[:_BYTES_NOTED]))
             else:
                 self._match(item.message)
         return items

@@ -198,6 +198,24 @@ def a_number_written_as_a_text(id: Any) -> None:
     answer(str(id))
 
 
+@action("answered")
+def indented_over_several_lines(id: Any) -> None:
+    message = {"jsonrpc": "2.0", "id": id, "result": TEXT}
+    write(json.dumps(message, indent=2).encode() + b"\n")
+
+
+@action("answered")
+def a_brace_and_no_message(id: Any) -> None:
+    write(b"{\n  half: 'a line',\n")
+    answer(id)
+
+
+@action("answered")
+def an_indented_object_that_is_no_message(id: Any) -> None:
+    write(b"{\n  loaded: 3\n}\n")
+    answer(id)
+
+
 @action("refused the call: no such customer")
 def an_error_that_is_a_text(id: Any) -> None:
     send({"jsonrpc": "2.0", "id": id, "error": "no such customer"})
