@@ -1,6 +1,7 @@
 """Call a tool of a server, if need be as a task; every outcome becomes a result for the model."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from http import HTTPStatus
@@ -17,6 +18,7 @@ from agent_cli.contracts.schema_check import UncheckableSchema, schema_faults
 from agent_cli.contracts.servers import READ_TOOL
 from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.contracts.tooling import ToolContext, ToolResult
+from agent_cli.contracts.wording import one_line, printable
 from agent_cli.mcp_client.callbacks import Callbacks
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.content import structured_content, tool_result
@@ -44,6 +46,7 @@ _URL_ELICITATION_REQUIRED = -32042
 _CALL_TO_SILENCE = 12
 """The limit of a whole call, as a multiple of the longest silence."""
 _PROGRESS_CHARS_MAX = 1000
+_DATA_CHARS_MAX = 1000
 _UNKNOWN_EFFECT = "The call may have taken effect: check before you repeat it."
 Reply = TypeVar("Reply")
 
@@ -315,7 +318,20 @@ def _protocol_error(server: Server, error: MCPError) -> str:
         )
     if error.code == _MISSING_CAPABILITY:
         return f"MCP server '{name}' needs a feature that this program does not offer: {message}"
-    return f"MCP server '{name}' refused the call: {message}"
+    return f"MCP server '{name}' refused the call: {message}{_data_of(error)}"
+
+
+def _data_of(error: MCPError) -> str:
+    """Return the data of an error as a clause, e.g. which argument is wrong; "" without."""
+    if error.data is None:
+        return ""
+    try:
+        written = json.dumps(error.data, ensure_ascii=False)
+    except RecursionError:
+        return ""
+    text = error.data if isinstance(error.data, str) else written
+    clause = printable(one_line(text, _DATA_CHARS_MAX))
+    return f" ({clause})" if clause and clause not in str(error) else ""
 
 
 def _status(error: MCPError) -> object:

@@ -78,7 +78,19 @@ FAILURES: list[tuple[dict[str, Json], str]] = [
     ),
     (
         error(-32042, "visit us", {"elicitations": 7}),
-        "MCP server 'raw' refused the call: visit us",
+        "MCP server 'raw' refused the call: visit us ({\"elicitations\": 7})",
+    ),
+    (
+        error(-32602, "invalid", "unit must be °C\x1b[2J\nor °F"),
+        "MCP server 'raw' refused the call: invalid (unit must be °C[2J or °F)",
+    ),
+    (
+        error(-32602, "a is missing", "a is missing"),
+        "MCP server 'raw' refused the call: a is missing",
+    ),
+    (
+        error(-32602, "invalid", ["x" * 2000]),
+        f"MCP server 'raw' refused the call: invalid ([\"{'x' * 997}…)",
     ),
     (
         {"result": {"content": [], "isError": 7}},
@@ -116,7 +128,8 @@ async def test_sign_in_that_a_server_lacks_elsewhere_is_not_one_to_it(
 
         failed = await call(servers, "mcp__raw__reply", {"reply": refused})
 
-        assert failed.text == "MCP server 'raw' refused the call: the tracker answered 401"
+        said = 'refused the call: the tracker answered 401 ({"status": 401})'
+        assert failed.text == f"MCP server 'raw' {said}"
         assert not servers.states()[0].needs_sign_in
 
 
