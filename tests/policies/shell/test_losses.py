@@ -671,9 +671,15 @@ _REPEATED = (
 @pytest.mark.parametrize(
     ("shape", "length"),
     [
-        *itertools.product(_REPEATED, [12_000, 120_000]),
-        *((shape, 1_000_000) for shape in ("echo {word }", "{;a}", "sed '{;1}' a")),
-        ("{a=b && }rm -rf $a", 14_000),
+        # A quarter of the shapes, at each length; `make soak` judges all.
+        pytest.param(shape, length, marks=() if at % 8 in (0, 7) else pytest.mark.slow)
+        for at, (shape, length) in enumerate(
+            [
+                ("{a=b && }rm -rf $a", 14_000),
+                *itertools.product(_REPEATED, [12_000, 120_000]),
+                *((shape, 1_000_000) for shape in ("echo {word }", "{;a}", "sed '{;1}' a")),
+            ]
+        )
     ],
 )
 def test_a_long_command_is_judged_in_a_moment(shape: str, length: int, tmp_path: Path) -> None:
@@ -692,7 +698,10 @@ def test_a_long_command_is_judged_in_a_moment(shape: str, length: int, tmp_path:
     assert length < 128_000 or (verdict == "ask" and needs_person)
 
 
-def test_text_without_structure_is_judged_in_a_moment(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))]
+)
+def test_text_without_structure_is_judged_in_a_moment(seed: int, tmp_path: Path) -> None:
     """Each word of it may begin a command; read to its end from each, 4,000 bytes took 12 s."""
     words = (
         "rm -rf ",
@@ -708,14 +717,13 @@ def test_text_without_structure_is_judged_in_a_moment(tmp_path: Path) -> None:
         "'",
         "*",
     )
-    choose = random.Random(1)
-    texts = ["".join(choose.choices(words, k=2_500)) for _ in range(3)]
+    text = "".join(random.Random(seed).choices(words, k=2_500))
     before = time.process_time()
 
-    verdicts = {judge(x, CommandRules(), Reach(root=tmp_path)).verdict for x in texts}
+    verdict = judge(text, CommandRules(), Reach(root=tmp_path)).verdict
 
-    assert time.process_time() - before < 9
-    assert verdicts <= {"ask", "undecided"}
+    assert time.process_time() - before < 3
+    assert verdict in {"ask", "undecided"}
 
 
 @pytest.mark.parametrize("words", [200, 600])
