@@ -1,5 +1,6 @@
 """Check calls before they run: tool, input and permission; group those that may run in parallel."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -65,6 +66,9 @@ async def check_all(
     foresight = Foresight(turn.config.path_order)
     for call in calls:
         item = await check(turn, call)
+        # Checking an input may take 0.15 s. The loop looks for events only before the second step.
+        for _ in range(2):
+            await asyncio.sleep(0)
         if item.ask and (failure := await foresight.failure(item)):
             item = refuse(item.call, failure)
         foresight.add(item)

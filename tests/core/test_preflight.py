@@ -4,6 +4,7 @@ import asyncio
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import NoReturn
 
@@ -260,3 +261,29 @@ async def test_checked_call_without_conditions_is_not_checked_again() -> None:
     assert await recheck(turn, item) is item
 
     assert checks == []
+
+
+async def test_events_are_handled_between_the_checks_of_calls() -> None:
+    """S0-53: some schemas take 0.15 s to check; ten calls of such tools stopped the keyboard."""
+    seen: list[str] = []
+    ticking = asyncio.create_task(_tick(seen))
+
+    def note(call: ToolCall, _tool: Tool, _params: object) -> Verdict:
+        seen.append(call.id)
+        return Allow()
+
+    uses = [tool_use("look", id=each) for each in ("a", "b", "c")]
+    options = LoopConfig(authorize_tool=note)
+    agent, _, _ = scripted_agent(calls(*uses), says("ok"), tools=[LOOK], options=options)
+
+    await agent.prompt("go")
+
+    ticking.cancel()
+    checking = seen[seen.index("a") : seen.index("c") + 1]
+    assert [each for each, _ in groupby(checking)] == ["a", "tick", "b", "tick", "c"]
+
+
+async def _tick(seen: list[str]) -> None:
+    while True:
+        seen.append("tick")
+        await asyncio.sleep(1e-6)  # above zero, so that the loop takes it for an event
