@@ -100,11 +100,18 @@ def test_calls_of_the_first_reply_wait_for_no_import_and_no_launcher(tmp_path: P
 
     with (
         serve_in_thread(answer=answer) as api,
-        start(str(script), environment=environment(api, {}), fresh=True, folder=tmp_path) as runs,
+        start(
+            str(script),
+            environment=environment(api, {}),
+            fresh=True,
+            limit_s=180,  # it imports everything, and runs twice
+            folder=tmp_path,
+        ) as runs,
     ):
         for gate in gates:
             (tmp_path / "a.txt").write_text("one\n")
             seen = len(api.requests)
+            assert runs.poll() is None, (runs.returncode, runs.stderr.read())
             print(file=runs.stdin, flush=True)
             assert "imported\n" in runs.stderr  # reads up to that line
             gate.open()
