@@ -1052,7 +1052,7 @@ async def test_background_job_is_asked_about_too(many: Session) -> None:
     """Nobody waits for its call; the question comes all the same."""
     many.answer = no
 
-    await many.bash(f"{MANY} rm data/m$i; done; sleep 60", background=True)
+    await many.bash("rm data/m*; sleep 60", background=True)  # one start, also on a busy machine
 
     # The program looks after its jobs; here the question may come after the call has ended.
     looking = asyncio.create_task(many.workspace.shared.jobs.look_after())
