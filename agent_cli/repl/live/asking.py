@@ -43,7 +43,7 @@ class OpenQuestion:
     has_kept: bool = False
     has_slipped: bool = False
     is_known: bool = False
-    _silent_since_s: float | None = None
+    silent_since_s: float | None = None
 
     @property
     def is_unmarked(self) -> bool:
@@ -57,20 +57,20 @@ class OpenQuestion:
 
     def shown(self) -> None:
         """Note that it is on the screen; only the first call counts."""
-        if self._silent_since_s is None:
-            self._silent_since_s = self.clock()
+        if self.silent_since_s is None:
+            self.silent_since_s = self.clock()
 
     def key_pressed(self) -> None:
         """Note a key press; before answers are accepted, the key was meant for something else."""
-        if self._silent_since_s is not None and not self.is_ripe:
-            self._silent_since_s = self.clock()
+        if self.silent_since_s is not None and not self.is_ripe:
+            self.silent_since_s = self.clock()
             self.too_early = True
 
     def begin_anew(self) -> None:
         """Mark no answer before the keyboard was silent again: the text before it was deleted."""
         assert self.choices
         self.choices.is_marked = self.is_known = False
-        self._silent_since_s = self.clock()
+        self.silent_since_s = self.clock()
 
     @property
     def is_ripe(self) -> bool:
@@ -82,9 +82,9 @@ class OpenQuestion:
         """Seconds of silence still needed."""
         if self.is_known:
             return 0.0
-        if self._silent_since_s is None:
+        if self.silent_since_s is None:
             return SILENCE_S
-        return max(0.0, SILENCE_S - (self.clock() - self._silent_since_s))
+        return max(0.0, SILENCE_S - (self.clock() - self.silent_since_s))
 
 
 _MARGIN_S: Final = 0.001
@@ -174,11 +174,11 @@ class Asking:
             return key_of(text, question.keys)
         return text if text.strip() or ENTER in question.keys else None
 
-    def refuse(self) -> None:
-        """Show why Enter did not answer, if a list that could not be read yet is the reason."""
+    def refuse(self, *, too_early: bool = False) -> None:
+        """Show why Enter did not answer, if it was *too_early* or a list was not read yet."""
         question = self.question
-        if question and question.choices:
-            question.too_early = not question.is_ripe
+        if question and (question.choices or too_early):
+            question.too_early = too_early or not question.is_ripe
 
     def put_aside(self) -> None:
         """Put a sentence typed for the prompt aside if only keys are an answer; drop a slip."""

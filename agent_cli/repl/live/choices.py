@@ -95,12 +95,12 @@ class Choices:
         return self.has_message and self._selected is None
 
     def takes_at_once(self, text: str) -> bool:
-        """Return whether *text* is the whole digit of one answer, which needs no Enter.
+        """Return whether *text* is the digit of one answer, which needs no Enter.
 
-        It needs Enter where text may be meant otherwise: where a message waits, or several numbers
-        can be typed.
+        It needs Enter where text may be meant otherwise: where a message waits, or the digit begins
+        several numbers.
         """
-        if self.has_message or self._default is None or not text.isdecimal():
+        if self.has_message or self._default is None or not (len(text) == 1 and text.isdecimal()):
             return False
         begun = [each for each in self.all if any(line.startswith(text) for line in each.lines)]
         return len(begun) == 1 and text in begun[0].lines and not begun[0].is_checkbox
@@ -199,8 +199,9 @@ class Choices:
             return "Send your command, which answers nothing"
         if self.has_message:
             return "Send your message, begun before the question · ↓ chooses an answer"
-        if chosen(self._text, self.all):
-            return f"Decide about number {self._text} alone"
+        if found := chosen(self._text, self.all):
+            number = f"Decide about number {self._text} alone"
+            return found.label or (number if self._text.isdecimal() else f"Answer {self._text}")
         if is_slip(self._text):
             return not_an_answer(self._text)
         return self._text_label.capitalize()

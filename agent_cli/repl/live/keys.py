@@ -1,7 +1,5 @@
 """Key bindings; /help describes them."""
 
-import asyncio
-
 from prompt_toolkit.filters import (
     Condition,
     FilterOrBool,
@@ -23,7 +21,8 @@ from prompt_toolkit.search import accept_search, stop_search
 from agent_cli.contracts.errors import UsageError
 from agent_cli.repl.dialogue import ASIDE, Choice
 from agent_cli.repl.live.agent_rows import bind_agent_keys
-from agent_cli.repl.live.asking import SILENCE_S, OpenQuestion
+from agent_cli.repl.live.asking import OpenQuestion
+from agent_cli.repl.live.digits import Digits
 from agent_cli.repl.live.input.keyboard import ALT, Keyboard
 from agent_cli.repl.live.queue_edit import bind_queue_keys
 from agent_cli.repl.live.screen import LiveScreen
@@ -33,12 +32,13 @@ def bind_keys(screen: LiveScreen) -> None:
     """Bind the keys of *screen*; all other keys edit as in emacs or vi."""
     _know_shift_enter()
     keys = KeyBindings()
-    _bind_sending(keys, screen)
+    digits = Digits(screen, lambda: _answer_with_line(screen))
+    _bind_sending(keys, screen, digits)
     _bind_stopping(keys, screen)
     _bind_display(keys, screen)
     _bind_menu(keys, screen)
     _bind_answers(keys, screen)
-    _bind_editing(keys, screen)
+    _bind_editing(keys, screen, digits)
     _bind_pasting(keys, screen)
     _bind_search(keys, screen)
     bind_agent_keys(keys, screen.agents, lambda line: screen.listener.submit(line, follow_up=False))
@@ -46,9 +46,9 @@ def bind_keys(screen: LiveScreen) -> None:
     bind_queue_keys(keys, screen.queue, screen.draft, queued)
     screen.app.key_bindings = keys
     screen.buffer.on_text_changed += screen.forget_hint
+    screen.app.key_processor.before_key_press += digits.key_pressed
     screen.app.key_processor.after_key_press += screen.insert_answer
     screen.app.key_processor.after_key_press += screen.await_second_key
-    screen.app.key_processor.after_key_press += _Digits(screen)
 
 
 def _know_shift_enter() -> None:
@@ -57,7 +57,7 @@ def _know_shift_enter() -> None:
     ANSI_SEQUENCES["\x1b[27;2;13~"] = Keys.ControlJ
 
 
-def _bind_sending(keys: KeyBindings, screen: LiveScreen) -> None:
+def _bind_sending(keys: KeyBindings, screen: LiveScreen, digits: Digits) -> None:
     busy = Condition(lambda: screen.listener.is_busy and not screen.asking.is_open)
 
     def is_command(text: str) -> bool:
@@ -80,6 +80,8 @@ def _bind_sending(keys: KeyBindings, screen: LiveScreen) -> None:
             and not is_command(screen.draft.text)
         ):
             buffer.insert_text("\n")  # an unmarked paste: an Enter within it must not answer
+        elif digits.ends_digit and screen.draft.is_empty:
+            screen.asking.refuse(too_early=True)
         elif screen.asking.is_open:
             _answer_with_line(screen)
         elif not screen.menu.take():
@@ -287,39 +289,15 @@ def _answer_with_line(screen: LiveScreen) -> None:
     asking.answer(answer)
 
 
-class _Digits:
-    """Answers a list with a digit, once no key followed: `2 is wrong, because` is a sentence."""
-
-    def __init__(self, screen: LiveScreen) -> None:
-        self._screen = screen
-        self._timer: asyncio.TimerHandle | None = None
-
-    def __call__(self, _keys: object) -> None:
-        """Begin to wait, or no longer."""
-        asking, text = self._screen.asking, self._screen.draft.text
-        if self._timer:
-            self._timer.cancel()
-        question, choices = asking.question, asking.choices
-        # One that was typed before the list could be read waits for Enter.
-        if question and question.is_ripe and choices and choices.takes_at_once(text):
-            self._wait(question, text, question.clock() + SILENCE_S)
-
-    def _wait(self, question: OpenQuestion, text: str, until_s: float) -> None:
-        left_s = until_s - question.clock()
-        if left_s > 0:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(left_s, self._wait, question, text, until_s)
-        elif self._screen.asking.question is question and self._screen.draft.text == text:
-            _answer_with_line(self._screen)
-
-
-def _bind_editing(keys: KeyBindings, screen: LiveScreen) -> None:
+def _bind_editing(keys: KeyBindings, screen: LiveScreen, digits: Digits) -> None:
     # prompt_toolkit's own binding loses its `save_before`, so that undo takes back a character.
     inserts = emacs_insert_mode | vi_insert_mode
 
     @keys.add(Keys.Any, filter=inserts, save_before=_begins_word)
     def insert(event: KeyPressEvent) -> None:
         event.current_buffer.insert_text(event.data * event.arg)
+        if event.current_buffer is screen.buffer:
+            digits.typed()
 
     @keys.add("c-v")
     def paste_picture(_event: KeyPressEvent) -> None:

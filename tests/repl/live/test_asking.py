@@ -3,7 +3,7 @@
 import asyncio
 import os
 import tty
-from collections.abc import Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
@@ -13,6 +13,7 @@ from prompt_toolkit.input import PipeInput
 
 from agent_cli.repl.dialogue import ENTER, Choice
 from agent_cli.repl.live.asking import SILENCE_S
+from agent_cli.repl.live.digits import READ_S
 from agent_cli.repl.live.input.keyboard import GroundAnswer, Keyboard
 from tests.repl.live.test_screen import CTRL_C, ESCAPE, UP, Live, live
 from tests.tables import each_row
@@ -298,7 +299,8 @@ async def test_space_takes_the_marked_checkbox_and_is_text_before_one_is_marked(
 async def asked_with_digits(it: Live, *more: Choice) -> "asyncio.Future[Choice | str]":
     """Ask with two numbered answers, and wait until they can be taken."""
     listed = [Choice("Yes", ("y",)).numbered(1), Choice("No", ("n",)).numbered(2), *more]
-    asked = asyncio.ensure_future(it.screen.asking.select("allow? ", listed, text="decline"))
+    asking = it.screen.asking.select("allow? ", listed, text="decline")
+    asked = asyncio.ensure_future(answer(asking))
     await it.until(lambda: "allow?" in it.rows)
     it.now_s += SILENCE_S + 0.01
     await it.until(lambda: "❯ 1 Yes" in it.rows)
@@ -316,6 +318,7 @@ async def test_digit_answers_a_list_without_enter(tmp_path: Path) -> None:
     """Claude Code and Codex take it at once; here it only moved the mark."""
     async with live(tmp_path) as it:
         asked = await asked_with_digits(it)
+        it.now_s += READ_S
         it.type("2")
         await it.until(lambda: "❯ 2 No" in it.rows)
         it.now_s += SILENCE_S
@@ -371,6 +374,77 @@ async def test_digit_that_was_meant_for_something_else_waits_for_enter(
 
         it.type(CTRL_C)
         assert await asked == "interrupted"
+
+
+async def edited_text(it: Live) -> None:
+    """Leave a digit in the input that is the rest of a deleted text."""
+    it.type("1x")
+    await it.until(lambda: "allow? 1x" in it.rows)
+    it.type("\x7f")
+
+
+async def marked_with_an_arrow(it: Live) -> None:
+    """Type the digit of "no", and move the mark to "yes"."""
+    it.type("2")
+    await it.until(lambda: "❯ 2 No" in it.rows)
+    it.type(UP)
+    await it.until(lambda: "❯ 1 Yes" in it.rows)
+
+
+async def pasted_digit(it: Live) -> None:
+    """Paste a text that is one digit."""
+    it.type("\x1b[200~1\x1b[201~")
+
+
+@each_row("act", [edited_text, marked_with_an_arrow, pasted_digit])
+async def test_only_the_key_of_a_digit_answers_without_enter(
+    act: Callable[[Live], Awaitable[None]], tmp_path: Path
+) -> None:
+    """An arrow behind "2" approved what it marked, and so did what was left of a deleted text."""
+    async with live(tmp_path) as it:
+        asked = await asked_with_digits(it)
+        it.now_s += READ_S
+        await act(it)
+        await it.until(lambda: bool(it.screen.draft.text))
+        await nothing_taken(it, asked)
+
+        it.type(CTRL_C)
+        assert await asked == "interrupted"
+
+
+async def test_digit_waits_until_the_list_was_read(tmp_path: Path) -> None:
+    """A sentence that begins with one may be typed blind and slowly, or over a slow line."""
+    async with live(tmp_path) as it:
+        asked = await asked_with_digits(it)
+        it.type("1")
+        await it.until(lambda: "allow? 1" in it.rows)
+        await nothing_taken(it, asked)
+        it.type(" more thing")
+        await it.until(lambda: "allow? 1 more thing" in it.rows)
+        await nothing_taken(it, asked)
+        it.type("\r")
+
+        assert await asked == "1 more thing"
+
+
+async def test_enter_behind_a_digit_does_not_answer_the_next_question(tmp_path: Path) -> None:
+    """The digit has answered already, and Enter took the first answer of what came next."""
+    async with live(tmp_path) as it:
+        asked = await asked_with_digits(it)
+        it.now_s += READ_S
+        it.type("2")
+        await it.until(lambda: "❯ 2 No" in it.rows)
+        it.now_s += SILENCE_S
+        await asked
+        following = await asked_with_digits(it)
+        it.type("\r")
+        await it.until(lambda: "allow? too early: try again" in it.rows)
+        assert not following.done()
+        it.type("\r")
+
+        taken = await following
+        assert isinstance(taken, Choice)
+        assert taken.label == "Yes"
 
 
 async def asked_in_normal_mode(it: Live) -> "asyncio.Future[Choice | str]":

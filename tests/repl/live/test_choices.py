@@ -103,3 +103,21 @@ def test_enter_on_a_checked_box_goes_to_the_row_that_accepts_all() -> None:
 
     assert (unchecked, checked, last) == (False, True, done)
     assert not choices.leaves_box()  # a typed number unchecks it
+
+
+def test_row_of_a_typed_answer_names_what_enter_takes() -> None:
+    """With the mark on it, "1" was to decide about one call; Enter said yes."""
+    choices = Choices([Choice("Yes", ("y",)).numbered(1), Choice("", ("2",))], "decline")
+    choices.is_marked = True
+    marked: dict[str, str] = {}
+    for typed in ("1", "2", "explain"):
+        choices.all = [*choices.all, Choice("", ("explain",))]
+        choices.typed(typed)
+        choices.move(-1 if typed == "1" else 0)
+        marked[typed] = next(row.text for row in choices.rows(80, 9) if row.is_marked)
+
+    assert marked == {
+        "1": "❯ Yes",
+        "2": "❯ Decide about number 2 alone",
+        "explain": "❯ Answer explain",
+    }
