@@ -267,7 +267,7 @@ def test_fast_mode_comes_back_after_the_pause_that_its_limit_asks_for(
     asked_delay_s: float | None, pause_s: float
 ) -> None:
     """One limit that was reached ended it for the session; a short pause would cost the cache."""
-    times_s = iter([0.0, 0.0, 0.0, 0.0, pause_s - 1, pause_s])
+    times_s = iter([*[0.0] * 5, pause_s - 1, pause_s])
     refused = RefusedParts(Connection(), lambda: next(times_s))
     asked = request(model=FAST)
     limit = CallFailed(ModelError("limit", status=429), retryable=True, asked_delay_s=asked_delay_s)
@@ -278,6 +278,31 @@ def test_fast_mode_comes_back_after_the_pause_that_its_limit_asks_for(
     speeds += [refused.parameters(asked).get("speed") for _ in range(3)]
 
     assert speeds == ["fast", None, None, "fast"]
+
+
+@pytest.mark.parametrize(
+    ("status", "refusal"),
+    [
+        (400, "tools.0.custom.eager_input_streaming: Extra inputs are not permitted"),
+        (400, "speed: this model has no fast mode"),
+        (429, "This request would exceed your limit of fast tokens"),
+    ],
+)
+def test_calls_that_are_refused_at_once_are_all_repeated(
+    status: int, refusal: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The first refusal of several agents failed all but one of them."""
+    refused = RefusedParts(Connection())
+    asked = request(model=FAST, tools=(ToolSpec("bash", "Run", {"type": "object"}),))
+    limit = CallFailed(ModelError(refusal, status=status), retryable=False)
+
+    sent = [refused.parameters(asked) for _ in range(2)]
+    retried = [refused.retry(asked, each, limit, tries=0) for each in sent]
+
+    assert retried == [asked, asked]
+    assert caplog.text.count("not used") == 1
+    if status == 400:
+        assert refused.retry(asked, refused.parameters(asked), limit, tries=1) is None
 
 
 async def test_other_models_than_the_fast_one_answer_at_the_usual_speed() -> None:

@@ -125,10 +125,13 @@ class RefusedParts:
         if rejects_size(failed):
             return request if self._makes_room(failed, sent) else None
         if failed.error.status in _FAST_LIMITS and "speed" in sent:
-            self._pause_fast_mode(failed)
+            if FAST_MODE not in self._unused:
+                self._pause_fast_mode(failed)
             return request
         if failed.error.status != 400:
             return None
+        if self.parameters(request) != sent:  # a call beside this one was refused first
+            return request
         bare = without_thinking(request.messages)
         if rejects_thinking(failed) and bare != request.messages:
             _warn("earlier thinking is not sent", failed)
