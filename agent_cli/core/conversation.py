@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from agent_cli.contracts.errors import ConversationError
-from agent_cli.contracts.events import EventSink, Notice, UsageHeld
+from agent_cli.contracts.events import Event, EventSink, Notice, UsageHeld
 from agent_cli.contracts.frozen import same_json
 from agent_cli.contracts.messages import (
     WITHDRAWN,
@@ -75,11 +75,14 @@ class Conversation:
     ) -> None:
         self.publish: EventSink = lambda _event: None
         self.taken_back = NO_USAGE  # the cost of prompts that were rewound
-        self._record = Record(prompts, lambda event: self.publish(event))
+        self._record = Record(prompts, self._publish)
         self.id = id or new_id()
         self.user_id = user_id
         self.once = False  # whether the model is chosen for the next prompt alone
         self._reports: list[Notice] = []
+
+    def _publish(self, event: Event) -> None:
+        self.publish(event)  # a method, as a copy has its own
 
     @property
     def prompts(self) -> Sequence[Prompt]:
@@ -342,10 +345,7 @@ class Conversation:
         return left_out
 
     def trim(self, first_kept_id: str, *, removed_messages: int, note: str = "") -> None:
-        """Project *note* in place of all before *first_kept_id*, behind a summary if there is one.
-
-        Raises as `compact` does.
-        """
+        """Project *note* for all before *first_kept_id*, after any summary; raises as `compact`."""
         self._record.require_entry(first_kept_id)
         self._record.append(TrimOutput(new_id(), self.now(), first_kept_id, removed_messages, note))
 

@@ -1,6 +1,7 @@
 """The operations of the timeline: whole replies, one result per call, published immediately."""
 
 import itertools
+from copy import deepcopy
 from dataclasses import replace
 
 import pytest
@@ -54,6 +55,20 @@ def test_conversation_keeps_a_given_id_or_generates_one() -> None:
 
     assert (Conversation(id="mine").id, len(own.id)) == ("mine", 12)
     assert own.id != Conversation().id
+
+
+def test_deep_copy_publishes_its_own_changes() -> None:
+    """A branch that a program makes was heard by the listeners of the original."""
+    heard: list[str] = []
+    conversation = Conversation()
+    branch = deepcopy(conversation)
+    conversation.publish = lambda _event: heard.append("original")
+    branch.publish = lambda _event: heard.append("branch")
+
+    branch.begin()
+
+    assert heard == ["branch"]
+    assert (len(conversation.prompts), len(branch.prompts)) == (0, 1)
 
 
 def test_context_is_projected_again_only_after_a_change() -> None:
