@@ -126,6 +126,7 @@ _FIND_ACTS: Final = late_pattern(r"(?:^|\0)-(?:exec|ok)")
 STARTED: Final = late_pattern(_STARTED)
 """What `line_of` gives for the words before the command that they start here."""
 _OF_READER: Final = late_pattern(r"-[eusxl]+|-")
+_OF_DOCUMENT: Final = frozenset({"file_descriptor", "heredoc_start", "heredoc_body", "heredoc_end"})
 _DEPTH_MAX: Final = 4
 _DOES_NOTHING: Final = ":"
 
@@ -172,19 +173,27 @@ def without_input_elsewhere(script: str) -> tuple[str, Sequence[str]]:
     """
     if "<<" not in script or not _LEADS_AWAY.search(script) or MAY_BE_OTHERS.search(script):
         return script, ()
-    tree, kept, texts = syntax_tree(script), script, list[str]()
+    tree, whole, texts = syntax_tree(script), script.encode(errors="replace"), list[str]()
+    kept, end = b"", 0
     for node in descendants(tree) if not tree.has_error else ():
         command, *redirects = node.children if node.type == "redirected_statement" else (node,)
         if command.type != "command" or [each.type for each in redirects] != ["heredoc_redirect"]:
+            continue
+        # The parser puts in there what follows in the line, too: `<<E | sh`, `<<E && sh x`.
+        if node.start_byte < end or not _OF_DOCUMENT.issuperset(
+            each.type for each in redirects[0].named_children
+        ):
             continue
         words = words_of(command)
         way = _way([*map(text_of, words)], words)
         if way and way[0] == "container" and _reads_script([*map(text_of, words[way[1] :])]):
             bodies = [each for each in redirects[0].children if each.type == "heredoc_body"]
             texts += (_script_left(document(each), "container", script, 0) for each in bodies)
-            kept = kept.replace(source(node), _DOES_NOTHING, 1)
+            kept += whole[end : node.start_byte] + _DOES_NOTHING.encode()
+            end = node.end_byte
     # What runs a text in turn may run any of the script.
-    return (script, ()) if any(UNSEEN in readings(each) for each in texts) else (kept, texts)
+    is_run = any(UNSEEN in readings(each) for each in texts)
+    return (script, ()) if is_run else ((kept + whole[end:]).decode(), texts)
 
 
 def _reads_script(words: Sequence[str | None]) -> bool:

@@ -254,6 +254,8 @@ def _code_files(words: Reading) -> Iterator[str]:
             return
         if word is None or has_glob(word):
             yield from () if CODE_OPTION.fullmatch(before or "") else (_ANY_FILE,)
+            if word is None:  # which may be an option, or nothing
+                continue
             return
         if word[:1] in ("", "-") or (is_of_windows(words) and _SWITCH_OF_WINDOWS.fullmatch(word)):
             continue

@@ -1698,6 +1698,8 @@ def test_verb_amid_a_line_that_cannot_be_parsed_asks_not(script: str, *, expecte
         ("cat > a.txt <<'E'\nos.system('git reset --hard')\nE\npython x.py a.txt", False),
         ("cat > a.py <<'E'\nos.system('git reset --hard')\nE\nsed -i s/a/b/ a.py", False),
         ("cat > a.py <<'E'\nos.system('git reset --hard')\nE\npython -m black a.py", False),
+        ("echo 'system(\"rm -rf ~\")' > a.log; perl $x a.log", True),
+        ("docker exec -i c sh <<'E' && echo 'rm -rf ~' | sh\nls\nE", True),
         ("bash -c 'cat > x.sh <<E\nrm -rf ~\nE\nbash x.sh'", True),
         ("sh -c \"sh -c 'echo rm -rf / > x; sh x'\"", True),
         ("eval \"bash <<< 'git reset --hard'\"", True),
