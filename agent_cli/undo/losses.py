@@ -108,6 +108,8 @@ class LossLimit:
             return
         if not why_unkept and is_compiled(path):
             return
+        if why_unkept and self._lost and self._lost[-1].path == path:
+            self._bytes -= self._lost.pop().size  # the same call again, whose record failed
         size = size_of(found)
         # What a formatter overwrites is in git; what is deleted is a surprise all the same.
         is_edited = is_overwritten and not why_unkept

@@ -394,6 +394,20 @@ def test_overwriting_is_asked_about_if_its_kept_content_cannot_be_recorded(
     assert {each.name for each in (tmp_path / "log").iterdir()} == {LOG}
 
 
+def test_loss_whose_record_failed_is_counted_once(tmp_path: Path) -> None:
+    """Its call is looked at again, to ask: the first look counted it."""
+    asked = """
+def ask(question):
+    with open(f"{root}.asked", "w") as asked:
+        print(question["files"], question["bytes"], *question["paths"], file=asked)
+    watch.answer(goes_on=True)
+"""
+
+    run(tmp_path, KEPT_UNRECORDED + "limit = 20" + asked, "echo > two; true")
+
+    assert (tmp_path / "work.asked").read_text() == "0 0\n"
+
+
 @pytest.mark.parametrize(
     ("user", "sandbox", "restricts_itself", "expected"),
     [
