@@ -79,6 +79,7 @@ _WHOLE: Final = late_pattern(r"\$(?:\{(\w+)(?:\[[@*]\])?\}|(\w+))", re.ASCII)
 _DEFAULT: Final = late_pattern(r"\$\{\w+:?[-=+]([^{}$`]*)\}", re.ASCII)
 _MAY_BE_SCRIPTS: Final = frozenset({"string", "raw_string", "ansi_c_string", "concatenation"})
 _DEPTH_MAX: Final = 4
+_TEXTS_WITHIN_MAX: Final = 20
 _SUBCOMMANDS_MAX: Final = 5
 _GROWN_CHARS_MAX: Final = 4_096
 # As an argument of another program, a subcommand of its own: `adb reboot`.
@@ -93,7 +94,31 @@ def possible_commands(script: str) -> list[Reading]:
 def fed_commands(script: str) -> Iterator[Reading]:
     """Yield the readings of each text that may run, in *script* and those that it hands on."""
     found = chain.from_iterable(map(_fed_commands, all_scripts(script)))
-    yield from bounded(found, 2 * WORDS_READ_MAX)
+    within = chain.from_iterable(map(readings, _texts_run_within(script)))
+    inside = (reading for reading in within if reading != UNSEEN)
+    yield from bounded(chain(found, inside), 2 * WORDS_READ_MAX)
+
+
+def _texts_run_within(script: str) -> Iterator[str]:
+    """Yield the texts that run in the texts that run in *script*, for the first of these.
+
+    With known words in their place: what a text assigns is not looked for within its own texts.
+    """
+    left = [*chain.from_iterable(map(texts_run, all_scripts(script)))]
+    done = {*left, *all_scripts(script)}
+    for at in range(_TEXTS_WITHIN_MAX if left else 0):
+        for part in chain.from_iterable(map(all_scripts, _as_known(left[at]))):
+            new = {text: is_whole for text, is_whole in texts_run(part).items() if text not in done}
+            done |= new.keys()
+            left += new
+            for text, is_whole in new.items():
+                yield from _as_known(text) if is_whole else (text,)
+        if at + 1 == len(left):
+            return
+
+
+def _as_known(text: str) -> Sequence[str]:
+    return with_known_words(text, own_temporary=False) or (text,)
 
 
 def _fed_commands(script: str) -> Iterator[Reading]:
@@ -101,8 +126,7 @@ def _fed_commands(script: str) -> Iterator[Reading]:
     for line in lines_obeyed(seen, _inside(script)):
         yield from _with_arguments(pieces(line))
     for text, is_whole in texts.items():
-        scripts = with_known_words(text, own_temporary=False) if is_whole else ()
-        found = [*chain.from_iterable(map(readings, scripts or [text]))]
+        found = [*chain.from_iterable(map(readings, _as_known(text) if is_whole else [text]))]
         yield from (reading for reading in found if reading != UNSEEN)
         # A variable may be empty, or hold `sudo`.
         yield from _run_by_unknown_programs([each for each in found if each[:1] == (None,)])
@@ -117,8 +141,8 @@ def _fed_commands(script: str) -> Iterator[Reading]:
         yield BEYOND
 
 
-# Cached: a decision asks for those of the same script twice.
-@lru_cache(maxsize=8)
+# Cached: a decision asks for those of the same script twice, and for those of its texts.
+@lru_cache(maxsize=64)
 def texts_run(script: str) -> Mapping[str, bool]:
     """Return each text in *script* that may run, and whether it is a file, whole as it stands."""
     script, read_elsewhere = without_input_elsewhere(script)

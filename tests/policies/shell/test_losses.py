@@ -1747,6 +1747,14 @@ def test_verb_amid_a_line_that_cannot_be_parsed_asks_not(script: str, *, expecte
         # A variable may be empty, or hold `sudo`.
         *((f'sh <<< "{each} rm -rf ~"', True) for each in ("$x", "$x $y", "${x:-}")),
         *(("bash <<E\n$x rm -rf ~\nE", True), ('sh <<< "$x rm -rf build"', False)),
+        # A text that runs may run another one.
+        *((f"{run}\necho 'rm -rf ~' | sh\nE", True) for run in ("bash <<'E'", "ssh localhost <<E")),
+        ("cat > a.sh <<'E'\ncat > b.sh <<'F'\nrm -rf ~\nF\nsh b.sh\nE\nsh a.sh", True),
+        ("cat > a.sh <<'E'\npython3 -c 'shutil.rmtree(\"/srv\")'\nE\nsh a.sh", True),
+        ("bash <<'E'\npython3 <<'F'\nos.system('rm -rf ~')\nF\nE", True),
+        ("cat > a.sh <<'E'\nB=build; eval \"rm -rf '$B'\"\nE\nsh a.sh", False),
+        ("bash <<'E'\nB=build\nbash -c \"rm -rf $B\"\nE", False),
+        ("bash <<'E'\ncat > a.sh <<'F'\nB=build\nrm -rf \"$B\"\nF\nsh a.sh\nE", False),
         # It is one word of parts.
         *(("x=~; bash -c $'rm -rf '$x", True), ("x=~; eval 'rm -rf '$x", True)),
         *(("x=build; bash -c 'rm -rf '$x", False), ("x='a ~'; sh -c 'rm -rf '$x", True)),
