@@ -21,6 +21,14 @@ async def test_write_creates_a_new_file_with_its_folders(tools: Tools) -> None:
     }
 
 
+async def test_write_to_a_path_that_names_a_directory_makes_no_file(tools: Tools) -> None:
+    """A file `new` would be in the way of the directory that is meant."""
+    error = await tools.error("write", path="new/", content="one")
+
+    assert error == "new/ names a directory. Name the file; its directories are made."
+    assert not (tools.root / "new").exists()
+
+
 async def test_write_makes_no_workspace_in_the_place_of_one_that_was_moved(tools: Tools) -> None:
     """The file would be in a folder that is not the project."""
     moved = tools.root.rename(tools.root.with_name("moved"))

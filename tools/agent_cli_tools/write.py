@@ -63,7 +63,7 @@ def _write(
     from agent_cli_tools.diffs import diff, lines_of  # with the first change
 
     _refuse_huge(params.content)
-    path = workspace.resolve(params.path, to_write=True)
+    path = _file_at(workspace, params.path)
     context.require_decided(str(path))
     raw = _old_content(workspace, path)
     data, before, note = _new_content(params.content, raw)
@@ -82,12 +82,19 @@ def _foresee(
 ) -> None:
     """Put the new content into *contents*, or raise the `ToolError` that the call ends with."""
     _refuse_huge(params.content)
-    path = workspace.resolve(params.path, to_write=True)
+    path = _file_at(workspace, params.path)
     context.require_decided(str(path))
     # What an earlier call leaves there, the model knows.
     earlier = contents.get(str(path))
     raw = _old_content(workspace, path) if earlier is None else earlier
     contents[str(path)] = _new_content(params.content, raw)[0]
+
+
+def _file_at(workspace: "Workspace", written: str) -> Path:
+    path = workspace.resolve(written, to_write=True)
+    if written.endswith("/") and not path.exists():
+        raise ToolError(f"{written} names a directory. Name the file; its directories are made.")
+    return path
 
 
 def _refuse_huge(content: str) -> None:
