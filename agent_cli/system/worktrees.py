@@ -353,6 +353,7 @@ class WorktreeMark:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             new.rename(self._path)
         except OSError:
+            new.unlink(missing_ok=True)  # the next mark could not be made beside it
             os.close(self._descriptor)
             raise
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.system.worktrees import (
+    Worktree,
     WorktreeMark,
     add_worktree,
     main_repository_of,
@@ -39,6 +40,17 @@ def test_released_worktree_mark_leaves_no_file(marks: Path, tmp_path: Path) -> N
     (marks / MARK).touch()
     assert take_left_worktrees(worktree) == [worktree]
     assert take_left_worktrees(tmp_path) == []
+
+
+def test_mark_that_cannot_be_named_leaves_no_draft(marks: Path, tmp_path: Path) -> None:
+    (marks / MARK).mkdir()
+    before = {*marks.iterdir()}
+    made = Worktree(worktree_folder(tmp_path, "agent-1"), tmp_path, "")
+
+    with pytest.raises(IsADirectoryError):
+        WorktreeMark(made)
+
+    assert {*marks.iterdir()} == before
 
 
 @pytest.mark.parametrize("store", ["modules/sub", "store"])
