@@ -273,7 +273,7 @@ def _decoded(response: Response) -> str:
     declared = _CHARSET.search(response.body[:2048])
     for name in (response.charset, declared[1].decode("ascii") if declared else ""):
         try:
-            return response.body.decode(name, errors="replace")
+            return response.body.decode(name, errors="replace").removeprefix("\ufeff")
         except (LookupError, UnicodeError):  # no name, or none of an encoding of texts
             continue
     return response.body.decode("utf-8-sig", errors="replace")

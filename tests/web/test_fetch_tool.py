@@ -272,6 +272,8 @@ async def test_page_without_text_is_told(web: Web, answer: Answer, said: str) ->
         (Answer("é".encode("latin-1"), "text/plain; charset=latin-1"), "é"),
         (Answer('<meta charset="shift_jis"><p>日本</p>'.encode("shift_jis"), "text/html"), "日本"),
         (Answer("é".encode(), "text/plain; charset=hex"), "é"),
+        (Answer("\ufeffé".encode(), "text/plain; charset=utf-8"), "\né"),
+        (Answer("\ufeffé".encode("utf-16-le"), "text/plain; charset=utf-16le"), "\né"),
         (Answer("é".encode(), "text/plain; charset=undefined"), "é"),
         (Answer(b'<meta charset="idna"><p>x</p>', "text/html"), "x"),
         (Answer(b'{"a": 1}', "application/vnd.api+json"), '{"a": 1}'),
