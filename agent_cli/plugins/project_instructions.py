@@ -55,9 +55,16 @@ def project_instructions(
 
 def files_in(text: str) -> dict[str, int]:
     """Return the characters of each instruction file that the context *text* shows."""
+    return {_unescaped(found["file"]): len(found[0]) for found in _SHOWN.finditer(text)}
+
+
+def _unescaped(name: str) -> str:
     import html  # where a project has instructions
 
-    return {html.unescape(found["file"]): len(found[0]) for found in _SHOWN.finditer(text)}
+    try:
+        return html.unescape(name)
+    except ValueError:  # a file that looks like a context has an entity of 5,000 digits
+        return name
 
 
 class _Instructions:

@@ -104,6 +104,14 @@ async def test_characters_of_each_shown_file_are_counted(root: Path, user_dir: P
     }
 
 
+def test_name_that_no_fence_wrote_is_counted_as_it_is() -> None:
+    """A file that looks like a context has any name; Python reads no number of 5,000 digits."""
+    name = f"&#{'9' * 5_000};"
+    text = f'<instructions from="user" file="{name}">\nx\n</instructions>'
+
+    assert files_in(text) == {name: len(text)}
+
+
 async def test_no_context_is_added_without_instruction_files(root: Path, user_dir: Path) -> None:
     """The sentence that introduces them is left out, too."""
     (root / "AGENTS.md").write_text(" \n")
