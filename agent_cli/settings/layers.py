@@ -176,7 +176,7 @@ class Layers:
 def _checked(key: str, rule: SettingRule, entry: Entry, value: object) -> object:
     try:
         return rule.parse(rule.read(value) if entry.is_text and isinstance(value, str) else value)
-    except ValueError:
+    except (ValueError, RecursionError):
         # Without the cause, whose text would quote the value, which may be a secret.
         raise SettingsError(
             f"{entry.origin}: {key} must be {rule.allowed}, not {_found(rule, value)}"

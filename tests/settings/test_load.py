@@ -338,6 +338,12 @@ def test_error_for_a_wrong_variable_names_the_variable() -> None:
     )
 
 
+@pytest.mark.parametrize("depth", [900, 100_000])
+def test_value_that_is_nested_too_deeply_is_a_settings_error(depth: int) -> None:
+    with pytest.raises(SettingsError, match=r"^env AGENT_CLI_PRICES: prices must be"):
+        load({"AGENT_CLI_PRICES": '{"a":' * depth + "1" + "}" * depth})
+
+
 def test_environment_variables_can_set_every_type_of_setting() -> None:
     """`AGENT_CLI_<SECTION>__<KEY>`: numbers, switches, lists, tables, aliases."""
     loaded = load(
