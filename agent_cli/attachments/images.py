@@ -64,11 +64,12 @@ def read_image(path: Path) -> Image:
         UsageError: The image cannot be read or sent; the message suggests a fix.
     """
     try:
-        if path.stat().st_size > _FILE_BYTES_MAX:
-            raise UsageError(f"{path} is larger than 100 MB; attach a smaller copy")
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(_FILE_BYTES_MAX + 1)  # it may grow meanwhile
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+    if len(data) > _FILE_BYTES_MAX:
+        raise UsageError(f"{path} is larger than 100 MB; attach a smaller copy")
     return image_of(data, name=str(path))
 
 
