@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib.metadata
+import shutil
 import subprocess
 import sys
 import threading
@@ -655,11 +656,19 @@ BROKEN = "plugin 'broken' of agent-cli-sample 1.2.0 is not used: ModuleNotFoundE
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the sample package, built and installed as by a user; no index."""
+    """A folder with the sample package, built and installed as by a user; no index.
+
+    The installed one offers a broken plugin too, which the sample in the documentation must not.
+    """
     folder = tmp_path_factory.mktemp("installed")
+    source = shutil.copytree(SAMPLE, tmp_path_factory.mktemp("source") / "sample")
+    about = source / "pyproject.toml"
+    group = '[project.entry-points."agent_cli.plugins"]\n'
+    broken = 'broken = "agent_cli_sample.missing:plugin"\n'
+    about.write_text(about.read_text().replace(group, group + broken))
     pip = (sys.executable, "-m", "pip", "--isolated", "--quiet", "--disable-pip-version-check")
     options = ("--no-index", "--no-deps", "--no-build-isolation", "--target", str(folder))
-    subprocess.run([*pip, "install", *options, str(SAMPLE)], check=True, timeout=120)
+    subprocess.run([*pip, "install", *options, str(source)], check=True, timeout=120)
     return folder
 
 
