@@ -31,6 +31,7 @@ from agent_cli.system.worktrees import (
     main_repository_of,
     remove_worktree,
     repository_of,
+    submodules_in,
     work_in,
     worktree_folder,
 )
@@ -93,6 +94,12 @@ def _opened(repository: Path, name: str, here: Path) -> _Session:
         return _Session(tree, "", _lock(tree))
     branch = f"{_BRANCHES}{name}"
     tree = add_worktree(repository, path, _last_commit(here), branch=branch)
+    if submodules_in(tree.path):
+        print(
+            f"worktree {tree.path}: the folders of its submodules are empty; run"
+            " `git submodule update --init` there to fill them",
+            file=sys.stderr,
+        )
     return _Session(tree, branch, _lock(tree))
 
 

@@ -242,7 +242,7 @@ def _without_submodules(tree: Path) -> list[str]:
     In those, git would look for changed files, with the filters that the submodule's own
     configuration names.
     """
-    submodules = _submodules(tree)
+    submodules = submodules_in(tree)
     if not submodules:
         return []
     rows = status_rows(tree, "--untracked-files=no", limit_s=_CHECKOUT_LIMIT_S)
@@ -250,7 +250,8 @@ def _without_submodules(tree: Path) -> list[str]:
     return [f":(exclude,top,literal){path}" for path in sorted(same)]
 
 
-def _submodules(tree: Path) -> set[str]:
+def submodules_in(tree: Path) -> set[str]:
+    """Return the folders of the submodules of *tree*, relative to it; raises GitError."""
     listed = run_git(tree, "ls-files", "--stage", "-z", limit_s=_CHECKOUT_LIMIT_S).split(b"\0")
     modules = (row for row in listed if row.startswith(_SUBMODULE_MODE))
     return {os.fsdecode(row.partition(b"\t")[2]) for row in modules}
@@ -267,7 +268,7 @@ def is_untouched(worktree: Worktree) -> bool:
         return (
             commit_of(path, "HEAD") == worktree.base
             and not any(
-                is_dir(path / each) and any((path / each).iterdir()) for each in _submodules(path)
+                is_dir(path / each) and any((path / each).iterdir()) for each in submodules_in(path)
             )
             and not changes_in(worktree)
         )

@@ -60,6 +60,19 @@ def test_changed_worktree_is_kept_and_its_merge_commands_are_printed(repository:
     assert git("branch", folder=repository) == "* main"
 
 
+def test_user_is_told_that_the_submodules_of_a_worktree_are_empty(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commit = git("rev-parse", "HEAD", folder=repository)
+    git("update-index", "--add", "--cacheinfo", f"160000,{commit},libs", folder=repository)
+    git("commit", "-qm", "submodule", folder=repository)
+
+    with inside_worktree(parse_arguments(["--worktree", "fix"])):
+        told = capsys.readouterr().err
+
+    assert "the folders of its submodules are empty; run `git submodule update --init`" in told
+
+
 def test_files_not_committed_come_with_the_commands_that_are_printed(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

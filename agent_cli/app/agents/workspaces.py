@@ -39,6 +39,7 @@ from agent_cli.system.worktrees import (
     main_repository_of,
     remove_worktree,
     repository_of,
+    submodules_in,
     worktree_folder,
 )
 from agent_cli_tools.workspace import Workspace
@@ -47,6 +48,11 @@ _IN_WORKTREE: Final = (
     "You work in a git worktree of your own, at {root}: the repository as it was last committed."
     " Others see nothing of your changes before they are merged. Leave them uncommitted."
 )
+_WITHOUT_SUBMODULES: Final = (
+    " The folders of its submodules are empty, because git checks none out in a worktree: {}. Run"
+    " `git submodule update --init` there if you need them."
+)
+_SUBMODULES_NAMED: Final = 10
 _PATCH: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_WORKTREE: Final = (
     "No git worktree could be made for this agent: {}. Call it without isolation, or tell the user."
@@ -63,6 +69,7 @@ class AgentWorkspace:
         own_mode: The permission mode of its agent; the session's applies as well.
         worktree: None in the session's workspace.
         mark: Tells other programs that its worktree is in use.
+        gaps: A sentence about what the worktree lacks, or "".
         is_owned: Whether the worktree belongs to this agent, not to its parent.
         ending: The work that collects its changes, or removes it.
     """
@@ -74,6 +81,7 @@ class AgentWorkspace:
     permissions: Permissions
     own_mode: Mode = "yolo"
     worktree: Worktree | None = None
+    gaps: str = ""
     is_owned: bool = False
     mark: WorktreeMark | None = None
     ending: asyncio.Future[str] | None = None
@@ -99,6 +107,7 @@ class AgentWorkspace:
             permissions=self.permissions,
             own_mode=self._mode_below(mode),
             worktree=self.worktree,
+            gaps=self.gaps,
         )
 
     async def isolated(self, mode: Mode | None) -> "AgentWorkspace":
@@ -127,6 +136,7 @@ class AgentWorkspace:
             permissions,
             self._mode_below(mode),
             worktree=made,
+            gaps=await asyncio.to_thread(_gaps_of, made),
             is_owned=True,
             mark=mark,
         )
@@ -134,7 +144,7 @@ class AgentWorkspace:
     @property
     def note(self) -> str:
         """A note about the worktree for the agent's system prompt, or ""."""
-        return _IN_WORKTREE.format(root=self.workspace.root) if self.worktree else ""
+        return _IN_WORKTREE.format(root=self.workspace.root) + self.gaps if self.worktree else ""
 
     @property
     def mode(self) -> Mode:
@@ -225,6 +235,13 @@ def _folder_in(tree: Worktree, below: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     is_inside = real_path(folder).is_relative_to(real_path(tree.path))
     return folder if is_inside and is_dir(folder) else tree.path
+
+
+def _gaps_of(worktree: Worktree) -> str:
+    with suppress(GitError):
+        if found := sorted(submodules_in(worktree.path)):
+            return _WITHOUT_SUBMODULES.format(", ".join(found[:_SUBMODULES_NAMED]))
+    return ""
 
 
 async def _made(

@@ -71,6 +71,21 @@ def merge(answer: str, repository: Path) -> None:
     subprocess.run(words, cwd=repository, check=True, capture_output=True, timeout=60)
 
 
+async def test_agent_is_told_that_the_submodules_of_its_worktree_are_empty(
+    repository: Path,
+) -> None:
+    """Git checks none out; the agent took the empty folders for the state of the project."""
+    commit = git(repository, "rev-parse", "HEAD").strip()
+    git(repository, "update-index", "--add", "--cacheinfo", f"160000,{commit},libs/sub")
+    git(repository, "commit", "--quiet", "-m", "submodule")
+    script = Script(go=[isolated("look"), reply("Done.")], look=[reply("Seen.")])
+    async with program(script) as run:
+        await run.prompt()
+
+    told = str(script.bodies("look")[0]["system"])
+    assert "empty, because git checks none out in a worktree: libs/sub." in told
+
+
 async def test_changes_in_an_agents_worktree_are_merged_by_the_command_shown(
     repository: Path,
 ) -> None:
