@@ -41,6 +41,7 @@ class Backend:
             confinement.
         outline: Returns that of a command that is started before its rules are known; None: it
             cannot be.
+        hides_many: Whether it hides a thousand files at little cost; None: it does not.
         program: The program it needs, if any.
         guards_protected: Whether it prevents changes of protected files, so that none need be
             restored.
@@ -51,6 +52,7 @@ class Backend:
     program: Path | None = None
     guards_protected: bool = True
     outline: Callable[[SandboxFiles], Confinement] | None = None
+    hides_many: Callable[[SandboxFiles], bool] | None = None
 
 
 def backends(workspace: Sequence[Path], state_dir: Path) -> Iterator[Backend | Candidate]:
@@ -70,7 +72,8 @@ def backends(workspace: Sequence[Path], state_dir: Path) -> Iterator[Backend | C
         else:
             program = Bubblewrap(found.program)
             build, begin = partial(bwrap.confinement, program), partial(bwrap.outline, program)
-            yield Backend("bwrap", build, found.program, outline=begin)
+            many = program.masks_late
+            yield Backend("bwrap", build, found.program, outline=begin, hides_many=many)
     if landlock_is_usable():
         yield Backend(
             "landlock",

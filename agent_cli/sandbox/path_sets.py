@@ -1,6 +1,6 @@
 """Reduce sets of paths, since each path costs a mount per command."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from pathlib import Path
 
@@ -8,6 +8,7 @@ from agent_cli.system.paths import real_path
 
 # Bubblewrap needs half a millisecond for each, and longer for each with many.
 MOUNTS_MAX = 60
+_MANY = 1_000  # `late_masks` needs a tenth of a millisecond for each
 TEMPORARY = (
     *("/tmp", "/var/tmp", "/dev/shm"),
     *("/private/tmp", "/var/folders", "/private/var/folders"),  # of macOS
@@ -16,13 +17,20 @@ TEMPORARY = (
 
 
 def fewer(
-    paths: Sequence[Path], *, keep: Sequence[Path], count: int = MOUNTS_MAX
+    paths: Sequence[Path],
+    *,
+    keep: Sequence[Path],
+    count: int = MOUNTS_MAX,
+    many: Callable[[], bool] = lambda: False,
 ) -> tuple[Path, ...]:
     """Return *paths*, with files replaced by their directories while there are more than *count*.
 
-    A directory that contains one of *keep* is never used.
+    A directory that contains one of *keep* is never used. Where there are more, *many* is asked
+    whether a thousand may stay.
     """
     left = dict.fromkeys(paths)
+    if len(left) > count and many():
+        count = _MANY
     if len(left) <= count:
         return tuple(left)
     never = {folder for path in keep for folder in (path, *path.parents)}

@@ -35,12 +35,10 @@ from agent_cli.system.paths import exists, real_path
 from agent_cli.system.programs import note_installed_programs
 from agent_cli.system.records import dataclass
 
-_MASKS_MAX = 1_000  # `late_masks` needs a tenth of a millisecond for each
 _NESTED_SETTINGS_MAX = 60
 # A rule may match a whole disk; beyond this limit the report says that secrets may be unknown.
 _OUTSIDE_DIRECTORIES_MAX = 5_000
-# The repository around the workspace and its other checkouts may be a hundred times as large, and
-# each start would walk them; secrets lie near their tops.
+# The repository around the workspace may be a hundred times as large; secrets lie near its top.
 _AROUND_MAX, _AROUND_LEAST, _AROUND_LEVELS = 2_000, 200, 3
 # Each takes three mounts, a worktree or submodule one; those near the root come first. The others
 # are watched: a command could make repositories near the root, to free a deeper one.
@@ -125,6 +123,7 @@ class SandboxPolicy:
         self.roots = tuple(dict.fromkeys(map(real_path, roots)))
         self.home = real_path(home)
         self.network = network
+        self.hides_many: Callable[[], bool] = lambda: False  # the sandbox that is used may
         self._own = tuple(map(real_path, own))
         self._executed: Sequence[Path] = ()
         self._linked: Sequence[Path] = ()
@@ -365,8 +364,9 @@ class SandboxPolicy:
         candidates += socket_covers(writable)
         found = unique(path for path in (*candidates, *secrets) if exists(path))
         # A workspace inside such a directory must stay visible.
-        usable = [path for path in found if not holds(path, writable)]
-        return fewer(outermost(usable), keep=(*writable, self.home, *of_system), count=_MASKS_MAX)
+        usable = outermost([path for path in found if not holds(path, writable)])
+        keep = (*writable, self.home, *of_system)
+        return fewer(usable, keep=keep, many=self.hides_many)
 
     def _in_home(self) -> list[Path]:
         # Most do not exist, and resolving a path costs ten times as much as this check.

@@ -286,6 +286,8 @@ class Sandbox:
 
     def _use(self, backend: "Backend", reasons: Sequence[str]) -> Report:
         self._backend = backend
+        if hides_many := backend.hides_many:
+            self._policy.hides_many = lambda: hides_many(self._made_files())
         # Do the slow first preparation now, so that it does not delay the first command.
         with suppress(OSError):
             self._confine(backend, self._policy.roots[0])
