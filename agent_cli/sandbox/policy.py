@@ -117,8 +117,7 @@ class SandboxPolicy:
             is_secret: Whether a file's path indicates keys or passwords.
             path_rules: The paths that the user's rules forbid.
             network: Whether commands may reach other hosts.
-            beside: Other folders of the session, such as the main checkout of a worktree and the
-                repository around the workspace: commands may not write there, nor read secrets.
+            beside: The repository around, its other checkouts: read-only, without secrets.
         """
         self.roots = tuple(dict.fromkeys(map(real_path, roots)))
         self.home = real_path(home)
