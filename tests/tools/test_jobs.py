@@ -12,7 +12,7 @@ from agent_cli.contracts.errors import ToolError
 from agent_cli_tools import Workspace
 from agent_cli_tools.jobs import Jobs
 from agent_cli_tools.session_resources import SessionResources
-from tests.tools.calling import Tools
+from tests.tools.calling import Tools, tools_in
 from tests.waiting import is_alive, until
 
 UNTIL_GO = "until [ -e go ]; do sleep 0.02; done"
@@ -86,6 +86,23 @@ async def test_kill_with_a_job_number_ends_the_job_and_its_children(tools: Tools
     assert not is_alive(pid)
     assert "no such job" in (await tools("bash", command="kill %1")).text
     assert await news(tools.workspace.shared.jobs) == []
+
+
+# The pipes that the event loop left open when it closed, before the workspace.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_job_ends_with_its_workspace_after_the_event_loop(tmp_path: Path) -> None:
+    """A user of the library closes the workspace behind `asyncio.run`."""
+
+    async def pid_of_job() -> int:
+        await tools.text("bash", command="echo $$; exec sleep 300", background=True)
+        log = tools.workspace.shared.jobs.all[0].log
+        await until(log.read_text)
+        return int(log.read_text())
+
+    with tools_in(tmp_path) as tools:
+        pid = asyncio.run(pid_of_job())
+
+    assert not is_alive(pid)
 
 
 async def test_end_of_a_job_is_reported_once_to_the_conversation_that_started_it(

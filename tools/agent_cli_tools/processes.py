@@ -242,9 +242,10 @@ class RunningCommand:
 
     def _stop_waiting(self) -> None:
         """Wait neither for output nor for an answer; only in the event loop, unlike `_free`."""
-        self._output.close()
-        if self._deciding:
-            self._deciding.cancel()
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nothing waits
+            self._output.close()
+            if self._deciding:
+                self._deciding.cancel()
 
     def _free(self) -> None:
         if not self._link.end(_END_LIMIT_S):
