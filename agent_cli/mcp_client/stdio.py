@@ -199,15 +199,15 @@ class StdioProcess:
         if not spread:
             return (line,)
         is_inside = not bare or line.startswith((b" ", b"\t"))
-        if bare == b"}" or (is_inside and len(spread) + len(line) <= LINE_BYTES_MAX):
+        is_end = bare == b"}"
+        if is_end or (is_inside and len(spread) + len(line) <= LINE_BYTES_MAX):
             spread += line + b"\n"
-            if is_inside:
+            if not is_end:
                 return ()
-            texts = [bytes(spread)]
-        else:
-            texts = [*bytes(spread).splitlines(), line]
+        # Without its end it is one fault: one for each of a million lines would take a minute.
+        text = bytes(spread)
         spread.clear()
-        return texts
+        return (text,) if is_end else (text, *self._texts(line))
 
     def _items_of(self, text: bytes) -> Sequence[Item]:
         items = parsed(text) if text.strip() else ()

@@ -211,6 +211,18 @@ def a_brace_and_no_message(id: Any) -> None:
 
 
 @action("answered")
+def a_brace_before_a_message_over_several_lines(id: Any) -> None:
+    write(b"{\n  half: 'a line',\n")
+    indented_over_several_lines(id)
+
+
+@action("answered")
+def very_many_indented_lines_and_no_message(id: Any) -> None:
+    write(b"{\n" + b" x\n" * 1_000_000)
+    answer(id)
+
+
+@action("answered")
 def an_indented_object_that_is_no_message(id: Any) -> None:
     write(b"{\n  loaded: 3\n}\n")
     answer(id)
