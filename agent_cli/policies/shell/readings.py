@@ -78,7 +78,7 @@ WORDS_MAX = 32  # of a long text, from each word on; longer than a rule is
 _TAKEN_WHOLE_MAX = 1_000  # The last of many may be the home directory.
 # Of a text whose structure is unknown, of which each word may begin a command.
 _TAILS_WHOLE_MAX = 300
-_TAKE_MANY = frozenset({"rm", "unlink", "shred", "truncate", "rimraf", "del-cli", "srm"})
+_TAKE_MANY = frozenset({"rm", "unlink", "shred", "truncate", "rimraf", "del-cli", "srm", "find"})
 _MANY_WHOLE_MAX = 20
 WORDS_READ_MAX = 500_000  # of all readings; the checks take half a second for them
 

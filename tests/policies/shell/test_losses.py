@@ -730,6 +730,7 @@ def test_text_without_structure_is_judged_in_a_moment(seed: int, tmp_path: Path)
 def test_last_name_of_many_counts_in_a_text_without_structure(words: int) -> None:
     """It may be the home directory."""
     assert asks(f"if x; rm -rf {'a ' * words} ~")
+    assert asks(f"$start find {'a ' * words} ~ -delete")
 
 
 @each_row(
