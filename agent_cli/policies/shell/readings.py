@@ -78,7 +78,10 @@ WORDS_MAX = 32  # of a long text, from each word on; longer than a rule is
 _TAKEN_WHOLE_MAX = 1_000  # The last of many may be the home directory.
 # Of a text whose structure is unknown, of which each word may begin a command.
 _TAILS_WHOLE_MAX = 300
-_TAKE_MANY = frozenset({"rm", "unlink", "shred", "truncate", "rimraf", "del-cli", "srm", "find"})
+_LAST_WORDS_MATTER = frozenset(
+    {"rm", "unlink", "shred", "truncate", "rimraf", "del-cli", "srm", "rmdir", "trash", "find"}
+    | {"git", "dd", "rsync", "psql", "mysql", "mongosh", "redis-cli"}
+)
 _MANY_WHOLE_MAX = 20
 WORDS_READ_MAX = 500_000  # of all readings; the checks take half a second for them
 
@@ -172,14 +175,19 @@ def pieces(script: str) -> Iterator[Reading]:
 def tails(words: Sequence[str | None]) -> Iterator[Reading]:
     """Yield each tail of *words*, the longest first; of many words only their first ones.
 
-    But for the first programs that take many names: the last one may be the home directory.
+    But for programs whose last words matter, as if one is the home directory, and unknown ones;
+    BEYOND if these are many.
     """
-    whole = _MANY_WHOLE_MAX if len(words) <= _TAKEN_WHOLE_MAX else 0
+    left = _MANY_WHOLE_MAX if len(words) <= _TAKEN_WHOLE_MAX else 0
+    is_short = len(words) <= _TAILS_WHOLE_MAX
     for at, word in enumerate(words):
-        takes_many = whole > 0 and base_name(word or "") in _TAKE_MANY
-        whole -= takes_many
-        is_whole = takes_many or len(words) <= _TAILS_WHOLE_MAX
+        is_named = word is None or base_name(word) in _LAST_WORDS_MATTER
+        is_whole = is_short or (is_named and left > 0)
         yield tuple(words[at:] if is_whole else words[at : at + WORDS_MAX])
+        if is_whole and not is_short:
+            left -= 1
+            if not left:
+                yield BEYOND
 
 
 def _commands(tree: "Node") -> Iterator[Reading]:

@@ -731,6 +731,8 @@ def test_last_name_of_many_counts_in_a_text_without_structure(words: int) -> Non
     """It may be the home directory."""
     assert asks(f"if x; rm -rf {'a ' * words} ~")
     assert asks(f"$start find {'a ' * words} ~ -delete")
+    assert asks(f"$start git push origin {'a ' * words} --force")
+    assert asks(f"$X $Y -rf {'a ' * words} ~")
 
 
 @each_row(
