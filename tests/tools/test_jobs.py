@@ -1,6 +1,8 @@
 """Background commands as jobs: started, moved, limited, ended, reported once."""
 
 import asyncio
+import subprocess
+import sys
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -12,7 +14,7 @@ from agent_cli.contracts.errors import ToolError
 from agent_cli_tools import Workspace
 from agent_cli_tools.jobs import Jobs
 from agent_cli_tools.session_resources import SessionResources
-from tests.tools.calling import Tools, tools_in
+from tests.tools.calling import Tools
 from tests.waiting import is_alive, until
 
 UNTIL_GO = "until [ -e go ]; do sleep 0.02; done"
@@ -88,21 +90,35 @@ async def test_kill_with_a_job_number_ends_the_job_and_its_children(tools: Tools
     assert await news(tools.workspace.shared.jobs) == []
 
 
-# The pipes that the event loop left open when it closed, before the workspace.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+CLOSED_LATE = """
+import asyncio, sys
+from pathlib import Path
+from tests.tools.calling import tools_in
+
+async def start(tools):
+    await tools.text("bash", command="echo $$; exec sleep 300", background=True)
+    log = tools.workspace.shared.jobs.all[0].log
+    while not (pid := log.read_text()):
+        await asyncio.sleep(0)
+    print(pid)
+
+with tools_in(Path(sys.argv[1])) as tools:
+    asyncio.run(start(tools))
+"""
+
+
 def test_job_ends_with_its_workspace_after_the_event_loop(tmp_path: Path) -> None:
-    """A user of the library closes the workspace behind `asyncio.run`."""
+    """A user of the library closes the workspace behind `asyncio.run`.
 
-    async def pid_of_job() -> int:
-        await tools.text("bash", command="echo $$; exec sleep 300", background=True)
-        log = tools.workspace.shared.jobs.all[0].log
-        await until(log.read_text)
-        return int(log.read_text())
+    In a process of its own, because nothing closes what the event loop left open.
+    """
+    command = [sys.executable, "-c", CLOSED_LATE, str(tmp_path)]
+    run = subprocess.run(
+        command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False
+    )
 
-    with tools_in(tmp_path) as tools:
-        pid = asyncio.run(pid_of_job())
-
-    assert not is_alive(pid)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert not is_alive(int(run.stdout))
 
 
 async def test_end_of_a_job_is_reported_once_to_the_conversation_that_started_it(

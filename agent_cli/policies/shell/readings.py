@@ -181,13 +181,11 @@ def tails(words: Sequence[str | None]) -> Iterator[Reading]:
     left = _MANY_WHOLE_MAX if len(words) <= _TAKEN_WHOLE_MAX else 0
     is_short = len(words) <= _TAILS_WHOLE_MAX
     for at, word in enumerate(words):
-        is_named = word is None or base_name(word) in _LAST_WORDS_MATTER
-        is_whole = is_short or (is_named and left > 0)
-        yield tuple(words[at:] if is_whole else words[at : at + WORDS_MAX])
-        if is_whole and not is_short:
-            left -= 1
-            if not left:
-                yield BEYOND
+        is_whole = not is_short and (word is None or base_name(word) in _LAST_WORDS_MATTER)
+        left -= is_whole
+        most = len(words) if is_short or (is_whole and left >= 0) else WORDS_MAX
+        yield tuple(words[at : at + most])
+        yield from (BEYOND,) if is_whole and not left else ()
 
 
 def _commands(tree: "Node") -> Iterator[Reading]:
@@ -276,8 +274,7 @@ def _run_by_itself(words: Reading, depth: int) -> Iterator[Reading]:
 def _started(words: Reading, depth: int) -> Iterator[Reading]:
     """Yield every candidate for the command that the first of *words* starts."""
     head = words[0] or ""
-    most = len(words)
-    if most > _TAKEN_WHOLE_MAX:
+    if (most := len(words)) > _TAKEN_WHOLE_MAX:
         most = WORDS_MAX
         yield BEYOND
     is_found = False
