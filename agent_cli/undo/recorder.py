@@ -9,9 +9,9 @@ import stat
 import struct
 
 from agent_cli.undo import kept_files
-from agent_cli.undo.kept_files import Inode, KeptSpace, inode_of
+from agent_cli.undo.kept_files import Inode, inode_of
 from agent_cli.undo.locations import Location, Locations
-from agent_cli.undo.losses import LossLimit, Refused
+from agent_cli.undo.losses import Refused
 from agent_cli.undo.records import Moves, State
 from agent_cli.undo.stopped_calls import Call, StoppedCall, bytes_of
 from agent_cli.undo.undo_log import UndoLog, copy_kept
@@ -29,15 +29,13 @@ class ChangeRecorder:
     files that were described and the folders with their times are known.
     """
 
-    def __init__(
-        self, log: UndoLog, locations: Locations, space: KeptSpace, losses: LossLimit
-    ) -> None:
+    def __init__(self, log: UndoLog, locations: Locations) -> None:
         """Record to *log*."""
         self.log = log
         self._locations = locations
-        self._space = space
-        self._losses = losses
-        losses.generated.is_own = self._is_own
+        self._space = log.space
+        self._losses = log.losses
+        self._losses.generated.is_own = self._is_own
         self._own: set[tuple[Inode, str]] = set()
         self._copied: set[Inode] = set()
         self._described: set[Inode] = set()

@@ -25,14 +25,16 @@ class UndoLog(ChangeLog):
         count: How many records it has; those of times do not count.
         touched: Every recorded path, with the number of its last record.
         outside: The recorded files that have names outside the workspace.
+        space: The room for kept files.
+        losses: What may be lost without a question.
     """
 
     def __init__(self, folder: str, log: int, space: KeptSpace, losses: LossLimit) -> None:
         """Record to the open file *log*; kept files go to *folder*."""
         super().__init__(log)
         self._folder = folder
-        self._space = space
-        self._losses = losses
+        self.space = space
+        self.losses = losses
         self.outside = OutsideNames()
         self.count = 0
         self._prefix = f"{os.getpid():x}-"
@@ -64,8 +66,8 @@ class UndoLog(ChangeLog):
         if state.is_folder:
             self.add("folder", path, "", state, kept_files.attributes_of(path))
             return
-        why = self.why_given_up or self._space.why_no_link(found)
-        self._losses.before(path, found, why, is_overwritten=is_replaced)
+        why = self.why_given_up or self.space.why_no_link(found)
+        self.losses.before(path, found, why, is_overwritten=is_replaced)
         if why:
             self.add_lost(path, why, state)
             return
@@ -90,8 +92,8 @@ class UndoLog(ChangeLog):
             OSError: The record cannot be written.
             Refused: The content is to stay.
         """
-        why = self.why_given_up or self._space.why_no_copy(found)
-        self._losses.before(path, found, why, is_overwritten=True)
+        why = self.why_given_up or self.space.why_no_copy(found)
+        self.losses.before(path, found, why, is_overwritten=True)
         kept, attributes = self._next_kept(), kept_files.attributes_of(path)
         if is_kept := self._copy(path, found, kept):
             self._add_kept("write", path, kept, State.of(found), attributes)
@@ -126,7 +128,7 @@ class UndoLog(ChangeLog):
         why = ""
         if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
             why = "it is no regular file"
-        elif not (why := self.why_given_up or self._space.why_no_copy(found)):
+        elif not (why := self.why_given_up or self.space.why_no_copy(found)):
             try:
                 kept_files.keep_copy(path, kept)
             except FileNotFoundError:

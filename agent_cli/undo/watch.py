@@ -214,8 +214,6 @@ class CommandWatch:
         self._recorder = ChangeRecorder(
             UndoLog(order["folder"], log, self._space, losses),
             Locations(order["roots"], has_own_mounts=self._begun is not None),
-            self._space,
-            losses,
         )
 
     def _keep_named(self, copies: NamedCopies) -> None:
@@ -358,7 +356,7 @@ def rehearse() -> None:
     space = KeptSpace("/", "", copy_bytes_max=0)
     losses = LossLimit(0, 0, None, GeneratedFolders([]))
     log = UndoLog("", os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), space, losses)
-    recorder = ChangeRecorder(log, Locations(["/dev"], has_own_mounts=True), space, losses)
+    recorder = ChangeRecorder(log, Locations(["/dev"], has_own_mounts=True))
     for kind in (Call("made", None, 0), Call("open", None, 0, follows=True)):
         recorder.before(call, kind)  # this file is outside of its roots
     log.write_line(ChangeRecord("made", time.time_ns(), "/").line())
