@@ -106,15 +106,13 @@ def _texts_run_within(script: str) -> Iterator[str]:
     """
     left = [*chain.from_iterable(map(texts_run, all_scripts(script)))]
     done = {*left, *all_scripts(script)}
-    for at in range(_TEXTS_WITHIN_MAX if left else 0):
-        for part in chain.from_iterable(map(all_scripts, _as_known(left[at]))):
+    for outer in islice(left, _TEXTS_WITHIN_MAX):  # those that are added, too
+        for part in chain.from_iterable(map(all_scripts, _as_known(outer))):
             new = {text: is_whole for text, is_whole in texts_run(part).items() if text not in done}
             done |= new.keys()
             left += new
             for text, is_whole in new.items():
                 yield from _as_known(text) if is_whole else (text,)
-        if at + 1 == len(left):
-            return
 
 
 def _as_known(text: str) -> Sequence[str]:

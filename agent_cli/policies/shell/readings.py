@@ -181,11 +181,11 @@ def tails(words: Sequence[str | None]) -> Iterator[Reading]:
     left = _MANY_WHOLE_MAX if len(words) <= _TAKEN_WHOLE_MAX else 0
     is_short = len(words) <= _TAILS_WHOLE_MAX
     for at, word in enumerate(words):
-        is_whole = not is_short and (word is None or base_name(word) in _LAST_WORDS_MATTER)
-        left -= is_whole
-        most = len(words) if is_short or (is_whole and left >= 0) else WORDS_MAX
+        is_counted = not is_short and (word is None or base_name(word) in _LAST_WORDS_MATTER)
+        left -= is_counted
+        most = len(words) if is_short or (is_counted and left >= 0) else WORDS_MAX
         yield tuple(words[at : at + most])
-        yield from (BEYOND,) if is_whole and not left else ()
+        yield from (BEYOND,) if is_counted and not left else ()
 
 
 def _commands(tree: "Node") -> Iterator[Reading]:
