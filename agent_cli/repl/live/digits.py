@@ -1,7 +1,4 @@
-"""Digits that answer a list without Enter, once no key followed.
-
-Imported before the first prompt: standard library only.
-"""
+"""Digits that answer a list without Enter, once no key followed."""
 
 import asyncio
 import math
