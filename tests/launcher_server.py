@@ -9,6 +9,7 @@ nothing of ours but its control. New interpreters start a real one: see tests/fo
 """
 
 import atexit
+import errno
 import functools
 import os
 import select
@@ -76,7 +77,10 @@ def fork_launchers(address: Callable[[], bytes]) -> None:
         with socket.socket(socket.AF_UNIX) as server:
             server.connect(address())
             socket.send_fds(server, [b"+"], [control.fileno()])
-            pid, [descriptor], _, _ = socket.recv_fds(server, PID_BYTES, 1)
+            pid, received, _, _ = socket.recv_fds(server, PID_BYTES, 1)
+        if not received:  # the kernel drops what has no free number; a real start fails with this
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        [descriptor] = received
         _running.add(launcher := ForkedLauncher(int.from_bytes(pid, "little"), descriptor))
         return launcher
 
