@@ -62,6 +62,9 @@ async def _usage(context: Context, part: str) -> None:
     conversation = context.app.agent.conversation
     listed = await in_background(context.app.sessions.agents)  # large files take seconds
     agents = {f"agent {info.agent} {info.id}": info.usage for info in listed}
+    if conversation.usage == NO_USAGE and not agents:
+        context.writer.aside("nothing was sent to the model yet")
+        return
     show(context, UsageView.of(conversation.messages(), conversation.usage, agents))
 
 
