@@ -286,16 +286,20 @@ def permissions(
     Raises:
         SettingsError: A permission rule cannot be read.
     """
-    settings = startup.loaded.settings
+    settings, file = startup.loaded.settings, paths.permissions_file()
     rules = permission_rules(startup)
     why = reason_to_keep_back(rules, paths.real_path(startup.workspace))
 
     def keep(allow: Sequence[str], workspace: Path | None = startup.workspace) -> None:
         from agent_cli.settings.files import add_project_rules  # rare
 
-        add_project_rules(permissions_file, workspace, allow)
+        add_project_rules(file, workspace, allow)
 
-    permissions_file = paths.permissions_file()
+    def remove(is_meant: Callable[[str], bool]) -> bool:
+        from agent_cli.settings.files import remove_project_rules  # rare
+
+        return remove_project_rules(file, startup.workspace, is_meant)
+
     return Permissions(
         _reach(startup, lambda path: bool(why(path))),
         rules=rules,
@@ -304,12 +308,12 @@ def permissions(
         trusted=startup.trusted,
         own_dirs=tuple(map(paths.real_path, _own_dirs())),
         sandbox=sandbox.outlook,
-        project_rules=ProjectRules(permissions_file, keep, partial(keep, workspace=None)),
+        project_rules=ProjectRules(file, keep, partial(keep, workspace=None), remove),
         access=access,
         grants=grants,
         unkept=partial(
             unkept,
-            startup.loaded.settings.undo,
+            settings.undo,
             lambda: sandbox.report,
             named_by_commands(startup, lambda: sandbox.report),
         ),

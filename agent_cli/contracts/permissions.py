@@ -133,6 +133,22 @@ class PermissionsPort(Protocol):
         """
         ...
 
+    def allow_rule(self, written: str, tools: Iterable[str]) -> Rule:
+        """Allow what the rule *written* covers, in this project from now on; return the rule.
+
+        Raises:
+            SettingsError: It is no rule, is about none of *tools*, or cannot be stored.
+        """
+        ...
+
+    def remove_rule(self, rule: Rule) -> str:
+        """Take back *rule*, which allows and was added by an answer; return where it held.
+
+        Raises:
+            SettingsError: It stands elsewhere, or the file cannot be changed.
+        """
+        ...
+
     def is_remembered(self, call: ToolCall) -> bool:
         """Return whether a rule stored since the question about *call* allows it."""
         ...

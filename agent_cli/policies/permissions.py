@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.errors import SettingsError, ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.options import AUTO_ALLOW, AutoAllow
 from agent_cli.contracts.permission_modes import STRICTNESS, Mode, stricter
@@ -26,7 +26,13 @@ from agent_cli.policies.decisions import (
     session_rules,
 )
 from agent_cli.policies.file_calls import Access, FileCalls
-from agent_cli.policies.permission_rules import COMMAND_TOOL, RuleSet, command_of, parse_rule
+from agent_cli.policies.permission_rules import (
+    COMMAND_TOOL,
+    RuleSet,
+    command_of,
+    parse_rule,
+    without_matches,
+)
 from agent_cli.policies.shell.reach import Reach
 from agent_cli.sandbox.report import Report
 from agent_cli.system.paths import real_path
@@ -41,12 +47,14 @@ _NOTHING_ASKED = ApprovalFacts()
 class ProjectRules:
     """Port to the project's rule file: `add` writes allow rules into `file`.
 
-    `add_everywhere` writes them for every project.
+    `add_everywhere` writes them for every project. `remove` takes those out that its function
+    chooses, and returns whether one of them held everywhere.
     """
 
     file: Path
     add: Callable[[Sequence[str]], None]
     add_everywhere: Callable[[Sequence[str]], None] | None = None
+    remove: Callable[[Callable[[str], bool]], bool] = lambda _is_meant: False
 
 
 class Permissions:
@@ -228,6 +236,37 @@ class Permissions:
             self._project_rules.add(rules)
         self.remember(call, str(self.project_file or _THIS_SESSION))
 
+    def allow_rule(self, written: str, tools: Iterable[str]) -> Rule:
+        """Allow what *written* covers, in this project from now on, or in this session only.
+
+        Raises:
+            SettingsError: It is no rule, is about none of *tools*, or cannot be stored.
+        """
+        rule = parse_rule(written)
+        if why := next(without_matches(RuleSet(allow=(rule,)), [*tools]), None):
+            raise SettingsError(why)
+        if self._project_rules:
+            self._project_rules.add((written,))
+        self._allow(replace(rule, origin=str(self.project_file or _THIS_SESSION)))
+        return rule
+
+    def remove_rule(self, rule: Rule) -> str:
+        """Take back *rule*, in this session and in the project's file; return where it held.
+
+        Raises:
+            SettingsError: Another file has it, or the file cannot be changed.
+        """
+        stored, held = self._project_rules, _THIS_SESSION
+        file = rule.origin.rpartition(":")[0] or rule.origin
+        if stored and str(stored.file) in (file, rule.origin):
+            is_wide = stored.remove(lambda each: _is_same(parse_rule(each), rule))
+            held = "every project" if is_wide else "this project"
+        elif rule.origin != _THIS_SESSION:
+            raise SettingsError(f"{rule} is set in {rule.origin}: change it there")
+        kept = (each for each in self._rules.allow if not _is_same(each, rule))
+        self._rules = replace(self._rules, allow=tuple(kept))
+        return held
+
     def about_host(self, host: str, port: int) -> tuple[RuleKind, Rule] | None:
         """Return the strongest rule about *host* at *port*, with its kind; None without one."""
         from agent_cli.policies.network_rules import rule_about_host  # with a host
@@ -295,3 +334,8 @@ class Permissions:
     def _allow(self, rule: Rule) -> None:
         if rule not in self._rules.allow:
             self._rules = replace(self._rules, allow=(*self._rules.allow, rule))
+
+
+def _is_same(one: Rule, other: Rule) -> bool:
+    """Return whether two rules cover the same, wherever they stand."""
+    return (one.tool, one.text) == (other.tool, other.text)

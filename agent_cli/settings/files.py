@@ -5,8 +5,10 @@ Imported only if there is such a file, or a rule is added to one, to keep start-
 
 import json
 import os
+import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -24,12 +26,13 @@ from agent_cli.settings import (
 from agent_cli.system import paths
 from agent_cli.system.json_text import not_json, without_comments
 from agent_cli.system.paths import is_file
-from agent_cli.system.private_files import append_all
+from agent_cli.system.private_files import append_all, locked_if_possible, replace_content
 from agent_cli.system.shapes import is_array, is_object
 
 # The key of the tables of `permissions.toml`, and the path that stands for every project.
 _PROJECTS = "projects"
 _EVERY = "*"
+_LOCK = "permissions.lock"
 _STATEMENT_LINES_MAX = 500
 # The last line of a longer statement has one of these: only brackets and such strings span lines.
 _ENDS = ("]", "}", '"""', "'''")
@@ -185,17 +188,13 @@ def read_rules(path: Path, workspace: Path) -> tuple[WrittenRule, ...]:
         SettingsError: The file cannot be read, or has an unknown key.
     """
     text = read_file(path)
-    try:
-        document = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise _no_toml(path, text, error) from error
     here = os.path.realpath(workspace)
-    rules = list(_rules(path, document))
+    rules = _rules_in(path, text)
     lines = _lines(text, [rule for _, _, rule in rules])
     return tuple(
         WrittenRule(kind, rule, f"{path}:{line}")
         for (project, kind, rule), line in zip(rules, lines, strict=True)
-        if project in (None, _EVERY) or os.path.realpath(project) == here
+        if _holds_in(project, here)
     )
 
 
@@ -210,18 +209,74 @@ def add_project_rules(path: Path, workspace: Path | None, allow: Sequence[str]) 
     if path.exists():
         # Do not append to a file that could not be read again.
         read_rules(path, workspace or Path("/"))
-    listed = ", ".join(map(_toml_text, allow))
-    folder = os.path.realpath(workspace) if workspace else _EVERY
-    block = f"[[{_PROJECTS}]]\npath = {_toml_text(folder)}\nallow = [{listed}]"
+    block = _table(os.path.realpath(workspace) if workspace else _EVERY, allow)
     try:
         paths.private_dir(path.parent)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        with os.fdopen(os.open(path, flags, 0o600), "wb", buffering=0) as stream:
-            append_all(stream.fileno(), f"\n{block}\n".encode())
+        with (
+            locked_if_possible(paths.state_dir() / _LOCK),
+            os.fdopen(os.open(path, flags, 0o600), "wb", buffering=0) as stream,
+        ):
+            append_all(stream.fileno(), block.encode())
     except UnicodeEncodeError as error:
         raise SettingsError(f"{path} cannot hold the name of {workspace!a}") from error
     except OSError as error:
         raise SettingsError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def remove_project_rules(path: Path, workspace: Path, is_meant: Callable[[str], bool]) -> bool:
+    """Take the rules out that allow in *workspace* and that *is_meant* chooses.
+
+    The rest of the file stays as it is. Returns whether one of them held in every project.
+
+    Raises:
+        SettingsError: The file is invalid, cannot be written, or has a rule in a form of its own.
+    """
+    here = os.path.realpath(workspace)
+    with locked_if_possible(paths.state_dir() / _LOCK):
+        text = read_file(path)
+        meant = [
+            (project, kind, rule)
+            for project, kind, rule in _rules_in(path, text)
+            if kind == "allow" and _holds_in(project, here) and is_meant(rule)
+        ]
+        for each in meant:
+            text = _without(path, text, each)
+        try:
+            replace_content(Path(os.path.realpath(path)), text.encode())
+        except OSError as error:
+            raise SettingsError(f"{path} cannot be written: {error.strerror}") from error
+    return any(project in (None, _EVERY) for project, _, _ in meant)
+
+
+def _without(path: Path, text: str, gone: tuple[str | None, str, str]) -> str:
+    """Return *text* without the rule *gone*: without a quoted text whose loss takes only that."""
+    rules = _rules_in(path, text)
+    rules.remove(gone)
+    project, _, rule = gone
+    quoted = "|".join(map(re.escape, (_toml_text(rule), f'"{rule}"', f"'{rule}'")))
+    for found in re.finditer(rf"(?:{quoted})\s*,[ \t]*|,?[ \t]*(?:{quoted})", text):
+        shorter = text[: found.start()] + text[found.end() :]
+        with suppress(SettingsError):
+            if _rules_in(path, shorter) == rules:
+                return shorter.replace(_table(project, ()), "") if project else shorter
+    raise SettingsError(f"{path}: take the rule {rule} out by hand; it is not written on one line")
+
+
+def _table(folder: str, allow: Sequence[str]) -> str:
+    listed = ", ".join(map(_toml_text, allow))
+    return f"\n[[{_PROJECTS}]]\npath = {_toml_text(folder)}\nallow = [{listed}]\n"
+
+
+def _rules_in(path: Path, text: str) -> list[tuple[str | None, str, str]]:
+    try:
+        return list(_rules(path, tomllib.loads(text)))
+    except (ValueError, RecursionError) as error:
+        raise _no_toml(path, text, error) from error
+
+
+def _holds_in(project: str | None, here: str) -> bool:
+    return project in (None, _EVERY) or os.path.realpath(project) == here
 
 
 def _rules(path: Path, document: Mapping[str, object]) -> Iterator[tuple[str | None, str, str]]:

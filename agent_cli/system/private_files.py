@@ -9,7 +9,7 @@ import fcntl
 import os
 import time
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -158,6 +158,15 @@ def locked(path: Path, kind: int = fcntl.LOCK_EX) -> Generator[None]:
         yield
     finally:
         release(descriptor)
+
+
+@contextmanager
+def locked_if_possible(path: Path) -> Generator[None]:
+    """Hold the lock of the file *path*, or none where its file system has no locks."""
+    with ExitStack() as held:
+        with suppress(OSError):
+            held.enter_context(locked(path))
+        yield
 
 
 def wait_for_lock(descriptor: int, path: Path, kind: int = fcntl.LOCK_EX) -> None:

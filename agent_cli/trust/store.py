@@ -7,8 +7,8 @@ programs.
 """
 
 import os
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -289,15 +289,11 @@ class TrustStore:
                 del stored[_name(workspace)]
                 self._write(stored)
 
-    @contextmanager
-    def _locked(self) -> Generator[None]:
+    def _locked(self) -> AbstractContextManager[None]:
         """Keep other processes from changing the store, if its file system has locks."""
-        from agent_cli.system.private_files import locked  # as in _write
+        from agent_cli.system.private_files import locked_if_possible  # as in _write
 
-        with ExitStack() as held:
-            with suppress(OSError):
-                held.enter_context(locked(self._path.with_name(f".{self._path.name}.lock")))
-            yield
+        return locked_if_possible(self._path.with_name(f".{self._path.name}.lock"))
 
     def _read(self) -> "dict[str, _Trusted | None]":
         # Start-up needs no JSON unless a workspace was trusted.

@@ -110,7 +110,7 @@ def test_context_and_permissions_commands_show_what_is_in_effect() -> None:
         names = [[tool["name"] for tool in request.body["tools"]] for request in api.requests]
 
     assert re.search(r"system prompt  [\d,]+  <?\d+%", ended.stderr)
-    assert "mode: plan, only looks around, and presents a plan\ndeny  bash(rm *)" in ended.stderr
+    assert "mode: plan, only looks around, and presents a plan\n1  deny  bash(rm *)" in ended.stderr
     assert "effort: low" in ended.stderr
     assert "nothing is left out" in ended.stderr
     assert "write" in names[0]
@@ -236,3 +236,26 @@ def test_btw_is_answered_while_a_call_is_at_work() -> None:
     assert "this call is still at work" in aside
     assert "what do you do" not in last
     assert "still at work" not in last
+
+
+def test_permissions_command_adds_a_rule_and_takes_it_back() -> None:
+    """At once and for later sessions, as "don't ask again" does; rules of other files stay."""
+    touch = reply(tool_use("bash", {"command": "touch made"}))
+    allow = '/permissions allow "Bash(touch:*)"\n'
+    with serve_in_thread(touch, reply("Done.")) as api:
+        ran = agent_cli(script=f"{allow}go\n/permissions allow nosuch\n", api=api)
+        kept = paths.permissions_file().read_text()
+        later = agent_cli(
+            *("--allow", "edit"),
+            script="/permissions remove edit\n/permissions remove bash(touch *)\n/permissions\n",
+            api=api,
+        )
+
+    assert "allowed: bash(touch *), in this project" in ran.stderr
+    assert "there is no tool nosuch here" in ran.stderr
+    assert Path("made").exists()
+    assert "Bash(touch:*)" in kept
+    assert "edit is set in flag --allow: change it there" in later.stderr
+    assert "no longer allowed in this project: bash(touch *)" in later.stderr
+    assert re.search(r"^1  allow  edit  ", later.stderr, re.MULTILINE)
+    assert paths.permissions_file().read_text() == ""

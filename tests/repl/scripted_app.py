@@ -7,7 +7,7 @@ normally.
 import asyncio
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -83,6 +83,12 @@ class Permissions(StandIn, port=PermissionsPort):
     def remember_for_project(self, call: ToolCall) -> None:
         self.project_file.write_text(RULE)
         self.remember(call)
+
+    def allow_rule(self, written: str, tools: Iterable[str]) -> Rule:
+        raise NotImplementedError
+
+    def remove_rule(self, rule: Rule) -> str:
+        raise NotImplementedError
 
     def is_remembered(self, call: ToolCall) -> bool:
         return RULE in self.remembered

@@ -9,7 +9,12 @@ import pytest
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.settings import Override, WrittenRule
 from agent_cli.settings.environment import Environment
-from agent_cli.settings.files import add_project_rules, read_rules, toml_lines
+from agent_cli.settings.files import (
+    add_project_rules,
+    read_rules,
+    remove_project_rules,
+    toml_lines,
+)
 from agent_cli.settings.load import load_settings
 from agent_cli.system import paths
 from tests.full_disks import full_disk
@@ -114,6 +119,36 @@ def test_added_project_rules_keep_the_rest_of_the_file(tmp_path: Path) -> None:
         "edit(*)",
     ]
     assert read_rules(FILE, tmp_path / "inner") == ()
+
+
+def test_removed_rule_leaves_the_rest_of_the_file(tmp_path: Path) -> None:
+    """Also a rule of the same text in another project, and what the user wrote in between."""
+    mine = "deny = ['bash(make *)']\nallow = [\n    'edit(*)',  # mine\n    \"bash(make *)\"]\n"
+    FILE.write_text(mine)
+    add_project_rules(FILE, tmp_path, ["read(*)"])
+    add_project_rules(FILE, tmp_path / "other", ["bash(make *)", "bash(a)", "bash(b)"])
+    add_project_rules(FILE, tmp_path, ["bash(make *)", 'bash(echo "a\\b")'])
+
+    was_wide = remove_project_rules(FILE, tmp_path / "other", lambda rule: rule == "bash(b)")
+    quoted = remove_project_rules(FILE, tmp_path, lambda rule: rule.startswith("bash(echo"))
+    alone = remove_project_rules(FILE, tmp_path, lambda rule: rule == "read(*)")
+    everywhere = remove_project_rules(FILE, tmp_path, lambda rule: rule == "bash(make *)")
+
+    assert (was_wide, quoted, alone, everywhere) == (False, False, False, True)
+    assert FILE.read_text() == (
+        "deny = ['bash(make *)']\nallow = [\n    'edit(*)',  # mine\n]\n"
+        f'\n[[projects]]\npath = "{tmp_path}/other"\nallow = ["bash(make *)", "bash(a)"]\n'
+    )
+    assert FILE.stat().st_mode & 0o777 == 0o644
+
+
+def test_rule_that_is_not_written_as_it_is_read_stays(tmp_path: Path) -> None:
+    """With escapes of its own: to guess might take another rule out."""
+    FILE.write_text('allow = ["bash(\\u006dake)"]')
+
+    with pytest.raises(SettingsError, match=r"take the rule bash\(make\) out by hand"):
+        remove_project_rules(FILE, tmp_path, lambda rule: rule == "bash(make)")
+    assert FILE.read_text() == 'allow = ["bash(\\u006dake)"]'
 
 
 def test_rules_for_every_project_hold_in_each(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Commands that change the next requests (model, thinking) and the permission mode."""
 
 import inspect
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Final, Literal, get_args
@@ -11,9 +12,9 @@ from agent_cli.contracts.options import EFFORT_ALIASES, ThemeChoice, ThinkingLev
 from agent_cli.contracts.permission_modes import MODE_DESCRIPTIONS, mode_named
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.wording import one_line
-from agent_cli.repl.commands import Command, Context, pick, show
+from agent_cli.repl.commands import Command, Context, index_of, pick, show
 from agent_cli.system import paths
-from agent_cli.system.sanitize import clean
+from agent_cli.system.sanitize import clean, reveal
 
 _LEVELS: Final[dict[str, ThinkingLevel | None]] = {
     "default": None,
@@ -146,17 +147,32 @@ def _output_style(context: Context, name: str) -> Awaitable[None] | None:
     return None
 
 
-def _permissions(context: Context, _argument: str) -> None:
+def _permissions(context: Context, argument: str) -> None:
     permissions = context.app.permissions
+    verb, _, rule = argument.partition(" ")
+    if verb == "allow" and rule:
+        _allow(context, _unquoted(rule))
+        return
+    if verb == "remove" and rule:
+        _remove(context, _unquoted(rule))
+        return
+    if argument:
+        raise UsageError(_permissions_usage(context, verb, rule))
     from agent_cli.terminal.views.table import Column, Table  # rich
 
     context.writer.aside(f"mode: {permissions.mode}, {MODE_DESCRIPTIONS[permissions.mode]}")
-    columns = [Column("verdict"), Column("rule"), Column("set in", style="dim")]
-    rows = [(kind, str(rule), rule.origin) for kind, rule in permissions.rules()]
+    columns = [Column("", right=True), Column("verdict"), Column("rule")]
+    columns.append(Column("set in", style="dim"))
+    rows = [
+        (str(number), kind, str(rule), paths.shown(rule.origin))
+        for number, (kind, rule) in enumerate(permissions.rules(), 1)
+    ]
     show(context, Table(columns, rows, empty="no rules"))
     if kept := permissions.project_file:
-        file = paths.shown(kept)
-        context.writer.aside(f"answers keep rules in {file}: change them there, for later sessions")
+        context.writer.aside(
+            f"answers keep rules in {paths.shown(kept)}, and so does /permissions allow RULE;"
+            " /permissions remove N takes one back"
+        )
     if contacts := context.app.contacts:
         columns = [Column("host"), Column("asked for by"), Column("in this session", style="dim")]
         found = [(each.host, each.asked_by, each.refusal or "reached") for each in contacts]
@@ -164,6 +180,49 @@ def _permissions(context: Context, _argument: str) -> None:
     if judged := context.app.judged:
         columns = [Column("judged call"), Column("by the judge of the mode auto", style="dim")]
         show(context, Table(columns, [(each.call, each.doubt or "allowed") for each in judged]))
+
+
+def _allow(context: Context, written: str) -> None:
+    permissions = context.app.permissions
+    rule = permissions.allow_rule(written, [tool.name for tool in context.app.tools])
+    file = permissions.project_file
+    where = f"in this project; kept in {paths.shown(file)}" if file else "in this session"
+    context.writer.aside(f"allowed: {reveal(str(rule))}, {where}")
+
+
+def _remove(context: Context, named: str) -> None:
+    """Take back the rule *named*: by its number in the list, or by its text.
+
+    Raises:
+        UsageError: There is no such rule, or it is not one that allows.
+    """
+    permissions = context.app.permissions
+    rules = list(permissions.rules())
+    texts = [str(rule) for _, rule in rules]
+    if named not in texts and not rules:
+        raise UsageError("there are no rules to remove")
+    kind, rule = rules[texts.index(named) if named in texts else index_of(named, len(rules))]
+    if kind != "allow":
+        raise UsageError(
+            f"{rule} is to {kind}, set in {rule.origin or 'the settings'}: change it there, it"
+            " counts from the next start"
+        )
+    held = permissions.remove_rule(rule)
+    context.writer.aside(f"no longer allowed in {held}: {reveal(str(rule))}")
+
+
+def _permissions_usage(context: Context, verb: str, rule: str) -> str:
+    file = context.app.permissions.project_file
+    if verb in ("deny", "ask") and rule and file:
+        listed = f"{verb} = [{json.dumps(_unquoted(rule), ensure_ascii=False)}]"
+        return f"write {listed} into {paths.shown(file)}; it counts from the next start"
+    return "/permissions lists the rules; /permissions allow RULE adds one, remove N takes one back"
+
+
+def _unquoted(text: str) -> str:
+    """Return *text* without the quotes around it, which a shell would need."""
+    text = text.strip()
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
 
 
 def _theme(context: Context, name: str) -> Awaitable[None] | None:
@@ -237,7 +296,17 @@ SETTING_COMMANDS: Final = (
         choices=lambda app: app.output_styles.names(),
         more="Takes effect with the next request; the setting output_style keeps it.",
     ),
-    Command("permissions", "list the permission rules", _permissions),
+    Command(
+        "permissions",
+        "list the permission rules, allow a call, take a rule back",
+        _permissions,
+        "[allow RULE|remove N]",
+        choices=lambda _app: {
+            "allow": "a rule, such as bash(npm test *), from now on in this project",
+            "remove": "a rule, by its number in the list",
+        },
+        more="Rules that ask or deny stand in files; they count from the next start.",
+    ),
     Command(
         "theme",
         "change the colours of answers",

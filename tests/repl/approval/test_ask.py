@@ -75,6 +75,12 @@ class Permissions:
         self.kept += RULES[call.id]
         self.remember(call)
 
+    def allow_rule(self, written: str, tools: Iterable[str]) -> Rule:
+        raise NotImplementedError
+
+    def remove_rule(self, rule: Rule) -> str:
+        raise NotImplementedError
+
     def is_remembered(self, call: ToolCall) -> bool:
         return bool(RULES[call.id]) and set(RULES[call.id]) <= set(self.session)
 

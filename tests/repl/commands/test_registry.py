@@ -733,8 +733,9 @@ def test_permissions_command_shows_the_mode_and_the_active_rules() -> None:
     """S4-26: each rule is shown with its file and line."""
     assert said("/permissions", "/mode") == [
         "mode: ask, asks before every change",
-        "deny  read(.env)  appsettings.toml:3",
-        "answers keep rules in permissions.toml: change them there, for later sessions",
+        "1  deny  read(.env)  appsettings.toml:3",
+        "answers keep rules in permissions.toml, and so does /permissions allow RULE;"
+        " /permissions remove N takes one back",
         "mode: ask, asks before every change",
         "  ask: asks before every change",
         "  auto-edit: edits files of the workspace without asking",
