@@ -158,13 +158,26 @@ def _close(session: _Session, inside: Path, here: Path) -> None:
         there = f"git -C {shlex.quote(str(tree.path))}"
         print(f"  commit:    {there} add --all && {there} commit", file=sys.stderr)
     print(
-        f"  merge it:  {git} merge {name if branch else commit_of(tree.path, 'HEAD')}",
+        f"  merge it:  git -C {shlex.quote(str(_origin(tree, here)))} merge"
+        f" {name if branch else commit_of(tree.path, 'HEAD')}",
         file=sys.stderr,
     )
     print(
         f"  remove it: {git} worktree remove --force {shlex.quote(str(tree.path))}{delete}",
         file=sys.stderr,
     )
+
+
+def _origin(tree: Worktree, here: Path) -> Path:
+    """Return the working tree that *here* is in, whose work *tree* goes on with.
+
+    The main one may have another branch, or be a bare repository.
+    """
+    with suppress(GitError):
+        top = repository_of(here)
+        if top != tree.path.resolve():
+            return top
+    return tree.repository
 
 
 def _summary(work: Work) -> str:
@@ -195,6 +208,8 @@ def _sentence(error: Exception) -> str:
     message = str(error)
     if "not a git repository" in message:
         return "this directory is in no git repository: run git init, or leave --worktree out"
+    if "must be run in a work tree" in message:
+        return "this is a bare repository: change to one of its worktrees (git worktree list)"
     if "already exists" in message and "branch" in message:
         return f"{message.removeprefix('fatal: ')}: choose another name, or delete the branch"
     return message

@@ -60,6 +60,27 @@ def test_changed_worktree_is_kept_and_its_merge_commands_are_printed(repository:
     assert git("branch", folder=repository) == "* main"
 
 
+@pytest.mark.parametrize("is_bare", [False, True])
+def test_work_is_merged_where_it_began_not_into_the_main_working_tree(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_bare: bool
+) -> None:
+    """That one has another branch, or no files at all: many keep a bare clone with worktrees."""
+    main, feature = repository, tmp_path / "feature"
+    if is_bare:
+        main = tmp_path / "bare.git"
+        git("clone", "-q", "--bare", str(repository), str(main))
+    git("worktree", "add", "-q", "-b", "feature", str(feature), folder=main)
+    monkeypatch.chdir(feature)
+    with serve_in_thread(reply(WRITE), reply(COMMIT), reply("Done.")) as api:
+        ended = agent_cli("-p", "go", "--worktree", "fix", *YOLO, api=api)
+
+    merge, remove = (line.partition(":")[2] for line in ended.stderr.splitlines()[-2:])
+    subprocess.run(["sh", "-ec", f"{merge}\n{remove}"], check=True, capture_output=True)
+    assert (feature / "new.txt").read_text() == "new\n"
+    assert not (repository / "new.txt").exists()
+    assert "agent/fix" not in git("branch", folder=main)
+
+
 def test_user_is_told_that_the_submodules_of_a_worktree_are_empty(
     repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -186,8 +207,11 @@ def test_worktree_option_explains_why_there_can_be_no_worktree(
     git("init", "-q")
     empty = agent_cli("-p", "go", "--worktree")
     doctor = agent_cli("doctor", "--worktree")
+    git("config", "core.bare", "true")
+    bare = agent_cli("-p", "go", "--worktree")
 
-    assert (outside.code, empty.code, doctor.code) == (2, 2, 2)
+    assert (outside.code, empty.code, doctor.code, bare.code) == (2, 2, 2, 2)
+    assert "is a bare repository: change to one of its worktrees" in bare.stderr
     assert "in no git repository" in outside.stderr
     assert "has no commit yet" in empty.stderr
     assert "use it with the REPL or -p" in doctor.stderr
