@@ -29,6 +29,15 @@ async def test_write_to_a_path_that_names_a_directory_makes_no_file(tools: Tools
     assert not (tools.root / "new").exists()
 
 
+async def test_write_to_a_path_of_windows_makes_no_file_of_that_name(tools: Tools) -> None:
+    """Under WSL people paste such paths, and models repeat them."""
+    for path in ("C:\\Users\\me\\x.txt", "d:/new/x.txt"):
+        error = await tools.error("write", path=path, content="one")
+
+        assert error.startswith(f"{path} is a path of Windows")
+    assert list(tools.root.iterdir()) == []
+
+
 async def test_write_makes_no_workspace_in_the_place_of_one_that_was_moved(tools: Tools) -> None:
     """The file would be in a folder that is not the project."""
     moved = tools.root.rename(tools.root.with_name("moved"))

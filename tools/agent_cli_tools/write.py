@@ -2,12 +2,13 @@
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.tooling import FileContents, Parameters, Tool, ToolContext, ToolResult
 from agent_cli.contracts.wording import counted
+from agent_cli.system.loading import late_pattern
 from agent_cli_tools.stoppable import Claim, in_thread, unstoppable
 from agent_cli_tools.textio import (
     decode,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from agent_cli_tools.workspace import Workspace
 
 CONTENT_CHARS_MAX = 2_000_000
+_DRIVE: Final = late_pattern(r"[A-Za-z]:[\\/]")
 
 _DESCRIPTION = "Create a file, or replace one read in full."
 
@@ -94,6 +96,11 @@ def _file_at(workspace: "Workspace", written: str) -> Path:
     path = workspace.resolve(written, to_write=True)
     if written.endswith("/") and not path.exists():
         raise ToolError(f"{written} names a directory. Name the file; its directories are made.")
+    if _DRIVE.match(written) and not path.exists():
+        raise ToolError(
+            f"{written} is a path of Windows, and this system has no drives: the file would get"
+            " all of it as its name. Write a path of this system, as glob and `ls` show it."
+        )
     return path
 
 
