@@ -3,15 +3,17 @@
 Bubblewrap reads the whole table of mounts for each of its mounts, so that a thousand take seconds,
 and many repositories could be made like that. Here each is one system call. Bubblewrap waits while
 it builds the sandbox: the last of its operations copies a pipe into a file, until that ends. Our
-process becomes bubblewrap, and a child of it enters the namespaces, in which both the old and the
-new tree are there, and mounts.
+process becomes bubblewrap, and a grandchild of it enters the namespaces, in which both the old and
+the new tree are there, and mounts.
 
 Nothing starts with a part of the masks: behind that, bubblewrap waits for a byte from a pipe. It
-holds both ends of it, and only the child writes, at the end: if that is killed, it waits on.
+holds both ends of it, and only the grandchild writes, at the end. Its parent ends bubblewrap if the
+grandchild fails, or is killed.
 
 A program of its own, outside of the sandbox; imports little: see `launcher`.
 """
 
+import contextlib
 import ctypes
 import fcntl
 import os
@@ -19,6 +21,7 @@ import select
 import signal
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from agent_cli.system.keeper import die_with_parent
 from agent_cli.system.orphans import children_of
@@ -57,25 +60,37 @@ def main() -> None:
     bubblewrap = os.getpid()
     if os.fork() == 0:
         os.close(filled)
-        stopped = [bubblewrap]
-        try:
-            die_with_parent(bubblewrap)
-            stopped.insert(0, inside := _built(bubblewrap, gate))
-            _mask(inside, covers, paths)
-            os.close(gate)
-            os.write(both, b"+")
-            stopped = []
-        except OSError as error:
-            os.write(2, f"the paths to hide could not be hidden: {error}\n".encode())
-        finally:
-            for each in stopped:
+        masks = os.fork()
+        if masks == 0:
+            _finish(bubblewrap, gate, both, covers, paths)
+        os.close(gate)
+        die_with_parent(bubblewrap)
+        _, status = os.waitpid(masks, 0)
+        for each in (*_children_but(os.getpid(), bubblewrap), bubblewrap) if status else ():
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(each, signal.SIGKILL)
-            os._exit(0)
+        os._exit(0)
     os.close(gate)
     options = [*command[1 : int(at)], "--file", str(filled), _FILLED, *command[int(at) :]]
     for descriptor in (filled, both):
         os.set_inheritable(descriptor, True)
     os.execv(command[0], [command[0], "--block-fd", str(both), *options])
+
+
+def _finish(
+    bubblewrap: int, gate: int, both: int, covers: Sequence[str], paths: Sequence[str]
+) -> NoReturn:
+    """Mask *paths*, let the command start, and exit; with 1 if it must not start."""
+    status = 1
+    try:
+        _mask(_built(bubblewrap, gate), covers, paths)
+        os.close(gate)
+        os.write(both, b"+")
+        status = 0
+    except OSError as error:
+        os.write(2, f"the paths to hide could not be hidden: {error}\n".encode())
+    finally:
+        os._exit(status)
 
 
 def _built(bubblewrap: int, gate: int) -> int:
@@ -84,8 +99,12 @@ def _built(bubblewrap: int, gate: int) -> int:
     poll.register(gate, select.POLLOUT)
     if [(gate, select.POLLOUT)] != poll.poll(_LIMIT_MS):
         raise OSError("no sandbox was built")
-    [inside] = (each for each in children_of(bubblewrap) if each != os.getpid())
+    [inside] = _children_but(os.getppid(), bubblewrap)
     return inside
+
+
+def _children_but(own: int, bubblewrap: int) -> Sequence[int]:
+    return [each for each in children_of(bubblewrap) if each != own]
 
 
 def _mask(inside: int, covers: Sequence[str], paths: Sequence[str]) -> None:

@@ -206,6 +206,28 @@ def test_command_starts_with_all_masks_or_not_at_all() -> None:
         assert f"No such file or directory: '/newroot{gone}'" in run.stderr
 
 
+def test_command_ends_at_once_if_what_makes_its_masks_is_killed() -> None:
+    """As by a machine without memory: it waited for the masks until the limit of the call."""
+    killed = "import os, sys; from agent_cli.sandbox import late_masks;"
+    killed += "os.statvfs = lambda _: os.kill(os.getpid(), 9);"  # among the mounts
+    killed += "late_masks.main()"
+    with world("bwrap") as place:
+        for number in range(160):
+            (place.root / f"{number}.pem").write_text(CANARY)
+        confinement = asyncio.run(place.sandbox.confine(place.root))
+        assert confinement is not None
+        behind = confinement.prefix.index(late_masks.__name__) + 2
+        prefix = (sys.executable, "-c", killed, *confinement.prefix[behind:])
+
+        run = run_confined(
+            replace(confinement, prefix=prefix), "cat *.pem", place.root, {"PATH": os.defpath}
+        )
+
+        confinement.release()
+        assert run.returncode
+        assert run.stdout == ""
+
+
 def test_folders_replace_their_files_where_there_are_too_many_the_fullest_first() -> None:
     """What lies in a folder below goes with it, and no folder with a path to keep is used."""
     inner = [Path("/ws/full/inner", str(number)) for number in range(3)]
