@@ -153,6 +153,9 @@ def _rename(context: Context, name: str) -> None:
     if context.app.sessions.is_behind:
         context.writer.aside("this session is not saved; the name is kept once it can be", "dim")
         return
+    if not context.app.agent.conversation.prompts:
+        context.writer.aside("renamed; the session is kept once you send something", "dim")
+        return
     option = "--resume=" if name.startswith("-") else "-r "  # else it would be another option
     resuming = f"agent-cli {option}{shlex.quote(name)}"
     context.writer.aside(f"renamed; go on with this session later: {resuming}", "dim")

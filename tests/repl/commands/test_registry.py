@@ -473,11 +473,12 @@ def test_search_lists_the_sessions_that_contain_the_words() -> None:
 def test_rename_names_the_session() -> None:
     app = Application()
 
-    shown = said("/rename", "/rename login bug", "/rename -x", app=app)
+    shown = said("/rename", "/rename a", "one", "/rename login bug", "/rename -x", app=app)
 
     assert app.sessions.name == "-x"
     assert shown == [
         "/rename needs a name, such as /rename login bug",
+        "renamed; the session is kept once you send something",
         "renamed; go on with this session later: agent-cli -r 'login bug'",
         "renamed; go on with this session later: agent-cli --resume=-x",
     ]
