@@ -1,7 +1,8 @@
 """Show `you> ` before the rest of the program is imported.
 
 The terminal's own line editing echoes keys typed meanwhile. The screen then paints over both and
-gets the keys; if no screen follows, the prompt is removed again.
+gets the keys; if no screen follows, the prompt is removed again. A paste comes with its marks, or
+each of its lines would be sent as a prompt of its own.
 """
 
 import os
@@ -12,12 +13,14 @@ from typing import Final
 from agent_cli.terminal.abilities import is_dumb
 
 PROMPT: Final = "you> "
+MARKS_PASTES: Final = "\x1b[?2004h"
 _LINE_BYTES_MAX: Final = 65_536
 _SILENCE_S: Final = 0.35
 _PASTE_GAP_S: Final = 0.05  # nobody types a second line so soon
 _INPUT_FLAGS: Final = 0
 _LOCAL_FLAGS: Final = 3
 _PASTE: Final = "\x1b[200~{}\x1b[201~"
+_MARKS_NONE: Final = "\x1b[?2004l"
 
 
 class FirstPrompt:
@@ -35,7 +38,7 @@ class FirstPrompt:
         """Print the prompt in a terminal, once; a screen takes it over."""
         if not self.is_shown and _is_quiet_terminal():
             self.is_shown = True
-            _print(PROMPT)
+            _print(MARKS_PASTES + PROMPT)
 
     def hand_over(self) -> bool:
         """Return whether the prompt is on the screen, and leave it to the caller from now on."""
@@ -56,9 +59,9 @@ class FirstPrompt:
         with suppress(termios.error, OSError):  # the terminal is gone
             # The terminal delivers whole lines, and an empty read at Ctrl-D.
             while _is_typed() and (line := os.read(0, _LINE_BYTES_MAX)):
-                lines.append(line.decode(errors="replace").rstrip("\n"))
+                lines.append(_unmarked(line.decode(errors="replace").rstrip("\n")))
             termios.tcflush(0, termios.TCIFLUSH)
-            _print("\r\x1b[J")
+            _print(f"\r\x1b[J{_MARKS_NONE}")
         return lines
 
     def set_aside(self) -> None:
@@ -69,7 +72,7 @@ class FirstPrompt:
         was_shown = self.hand_over()
         self._keys += _keys_pressed()
         if was_shown:
-            _print("\r\x1b[J")
+            _print(f"\r\x1b[J{_MARKS_NONE}")
 
     def keep(self, line: str) -> None:
         """Keep *line*, which answered no question, and what stands behind it, as one paste."""
@@ -86,7 +89,7 @@ class FirstPrompt:
 
     def kept_lines(self) -> Sequence[str]:
         """Return the finished lines of what was kept."""
-        return [*self._keys.split("\r")[:-1], *self._lines.splitlines()]
+        return [*_unmarked(self._keys).split("\r")[:-1], *self._lines.splitlines()]
 
 
 FIRST_PROMPT: Final = FirstPrompt()
@@ -140,6 +143,13 @@ def unechoed(terminal: int, *, keeps_returns: bool = False) -> Generator[None]:
         # The terminal may be gone by now (a closed window); then there is nothing to restore.
         with suppress(termios.error):
             termios.tcsetattr(terminal, termios.TCSANOW, before)
+
+
+def _unmarked(text: str) -> str:
+    """Return *text* without the marks of pastes."""
+    for mark in _PASTE.split("{}"):
+        text = text.replace(mark, "")
+    return text
 
 
 def _print(text: str) -> None:

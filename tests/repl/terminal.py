@@ -17,11 +17,12 @@ from typing import Self
 
 import pyte
 
-from agent_cli.terminal.first_prompt import PROMPT
+from agent_cli.terminal.first_prompt import MARKS_PASTES, PROMPT
 from tests.forked import start_in_terminal
 from tests.repl.emulator import Emulator, text_of
 
 SCRIPTED = Path(__file__).with_name("scripted.py")
+FIRST_PROMPT = f"{MARKS_PASTES}{PROMPT}".encode()
 LIMIT_S = 60.0
 LEAVING_LIMIT_S = 2.0
 ROWS, COLUMNS = 40, 100
@@ -134,7 +135,7 @@ class Terminal:
 
     def until_prompt(self) -> None:
         """Read until an empty prompt is at the bottom, drawn by the program that reads the keys."""
-        self.until(lambda: self.last_row == "you>" and self.bytes != PROMPT.encode())
+        self.until(lambda: self.last_row == "you>" and self.bytes != FIRST_PROMPT)
 
     def until_loaded(self) -> None:
         """Read until the program has loaded behind the prompt."""

@@ -26,6 +26,10 @@ def prompts(terminal: Terminal) -> list[str]:
     return [row for row in terminal.text.split("\n") if row.startswith("you>")]
 
 
+def marks_pastes(terminal: Terminal) -> bool:
+    return terminal.bytes.rfind(b"\x1b[?2004h") > terminal.bytes.rfind(b"\x1b[?2004l")
+
+
 def first_message_is_answered_while_typing(terminal: Terminal) -> None:
     """Check that keys typed before the program is loaded are in the final prompt."""
     terminal.until(lambda: terminal.last_row == "you>")
@@ -61,6 +65,37 @@ def test_line_entered_at_the_first_prompt_is_sent_and_shown_once(text: str) -> N
         terminal.until(lambda: terminal.last_row == "you> next")
         assert [row[:9] for row in prompts(terminal)] == [f"you> {text[:4]}", "you> next"]
     assert said_by_user(api.requests[0].body) == [text.strip()]
+
+
+@pytest.mark.parametrize("rest", ["", "two\x1b[201~"], ids=["whole", "in parts"])
+def test_lines_pasted_at_the_first_prompt_are_one_prompt(rest: str) -> None:
+    """Each was sent on its own: many paste as soon as they see the prompt, and so do programs."""
+    with serve_in_thread(reply("Good morning.")) as api, gated(api) as terminal:
+        terminal.until(lambda: terminal.last_row == "you>")
+        assert marks_pastes(terminal)
+        terminal.send("\x1b[200~one\r" + ("" if rest else "two\x1b[201~"))
+        terminal.until("one")
+        go_on()
+        terminal.until("? or /help")
+        terminal.send(rest)
+        terminal.until("you> one\n     two")
+        assert prompts(terminal) == ["you> one"]
+        terminal.send("\r")
+        terminal.until("Good morning.")
+    assert said_by_user(api.requests[0].body) == ["one\ntwo"]
+
+
+def test_pastes_are_marked_no_longer_where_the_shell_follows() -> None:
+    settings = user_settings_file()
+    settings.parent.mkdir(parents=True)
+    settings.write_text("max_rounds = ")
+    with gated(None) as terminal:
+        terminal.until(lambda: terminal.last_row == "you>")
+        terminal.send("\x1b[200~one\rtwo\x1b[201~")
+        terminal.until("two")
+        go_on()
+        assert terminal.exit_code() == 2
+        assert not marks_pastes(terminal)
 
 
 def test_text_typed_at_the_first_prompt_does_not_answer_the_trust_question() -> None:

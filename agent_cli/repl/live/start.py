@@ -42,7 +42,7 @@ def open_screen(history: Path, listener: Listener, *, look: Look, typed: str) ->
     output.write_raw(_back_over(typed, output.get_size().columns))
     if typed:
         keys: list[KeyPress] = []
-        Vt100Parser(keys.append).feed_and_flush(typed)
+        Vt100Parser(keys.append).feed_and_flush(keyboard.whole(typed))
         store_typeahead(keyboard, keys)
     screen = LiveScreen(
         history, listener, output=output, color=look.color, vi=look.vi, keyboard=keyboard
@@ -81,7 +81,7 @@ def _back_over(typed: str, columns: int) -> str:
     if not FIRST_PROMPT.hand_over():
         # Typed before our start; the number of its rows is unknown.
         return "\r\x1b[J" if typed else ""
-    rows = (PROMPT + typed).split("\r")
+    rows = (PROMPT + typed.replace("\x1b", "^[")).split("\r")
     above = sum(rows_taken(row_width(row), columns) for row in rows) - 1
     return f"\r\x1b[{above}A" if above else "\r"
 

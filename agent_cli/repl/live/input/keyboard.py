@@ -140,6 +140,10 @@ class Keyboard(Vt100Input):
         self.on_paste: Callable[[], object] = bool
         self.stdin_reader = self._reader = _Reader(stdin, answer, lambda: self.on_paste())
 
+    def whole(self, typed: str) -> str:
+        """Return what was *typed* before, or "" while it ends inside a paste: then that comes."""
+        return self._reader.whole(typed)
+
     def flush_keys(self) -> list[KeyPress]:
         """Return keys that were held back, as nothing followed them: Esc."""
         if held := self._answer.released():
