@@ -63,7 +63,7 @@ async def _usage(context: Context, part: str) -> None:
     listed = await in_background(context.app.sessions.agents)  # large files take seconds
     agents = {f"agent {info.agent} {info.id}": info.usage for info in listed}
     if conversation.usage == NO_USAGE and not agents:
-        context.writer.aside("nothing was sent to the model yet")
+        context.writer.aside("no reply of the model was counted yet")
         return
     show(context, UsageView.of(conversation.messages(), conversation.usage, agents))
 
@@ -101,7 +101,7 @@ class UsageView:
         from agent_cli.terminal.views.table import Column, Note, Stack, Table  # rich
 
         numbers = ("input", "cache read", "cached", "cache write", "output", "cost")
-        columns = [Column("model"), *(Column(title, right=True) for title in numbers)]
+        columns = [Column("model", whole=True), *(Column(each, right=True) for each in numbers)]
         total = () if self._is_of_one_model else (("total", self.total),)
         rows = [*self.models.items(), *total, *self._of_agents()]
         table = Table(columns, [(name, *_cells(usage)) for name, usage in rows])

@@ -126,7 +126,7 @@ def test_unambiguous_prefix_of_a_command_is_enough() -> None:
     """An ambiguous prefix is not guessed at."""
     _, shown = converse("/usa", "/un")
 
-    assert shown[0].startswith("nothing was sent")
+    assert shown[0].startswith("no reply")
     assert shown[-1] == "unknown command /un; did you mean /uncompact, /unpin or /undo?"
 
 
@@ -344,7 +344,7 @@ def test_usage_counts_the_conversation_and_clear_resets_the_count() -> None:
     assert said("one", "two", "/usage", "/clear", "/usage") == [
         "model-1: input 20 · cache read 0 · cache write 0 · output 4 tokens · $0.0001",
         "new conversation; 1 job goes on: /jobs",
-        "nothing was sent to the model yet",
+        "no reply of the model was counted yet",
     ]
 
 
@@ -402,6 +402,22 @@ def test_usage_is_listed_by_model_and_includes_tokens_outside_replies() -> None:
     assert one.lines() == [
         "a: input 200 · cache read 600 (75%) · cache write 0 · output 20 tokens · $0.0020"
     ]
+
+
+def test_usage_breaks_no_name_on_a_narrow_terminal() -> None:
+    """The name of an agent holds the ID that other commands take."""
+    usage = Usage(1_000, 507, 3_505, 1_293, cost_microdollars=10_100)
+    names = ("claude-sonnet-5-5", "agent general 334a9c917e45")
+    replies = [AssistantMessage((), usage=usage, model=names[0])]
+    view = UsageView.of(replies, usage, {names[1]: usage})
+
+    broken = [
+        width
+        for width in range(40, 100)
+        if not all(name in drawn_text(view, width=width) for name in names)
+    ]
+
+    assert broken == []
 
 
 def test_exit_command_ends_the_session_before_the_next_line() -> None:
