@@ -72,6 +72,22 @@ def test_session_streams_replies_survives_interruptions_and_exits() -> None:
     assert "long" in said
 
 
+def test_way_back_stands_apart_from_an_open_question() -> None:
+    """The question is asked again then; its last row looked like a part of the way back."""
+    call = tool_use("bash", {"command": "touch new"})
+    with serve_in_thread(reply(call)) as api, in_terminal(api) as terminal:
+        terminal.until_prompt()
+        terminal.send("go\r")
+        terminal.until("No")
+        terminal.send(CTRL_D)
+        terminal.until("press Ctrl-D again to leave")
+        terminal.send(CTRL_D)
+        assert terminal.exit_code() == 0
+        rows = terminal.rows_at_the_end()
+        at = rows.index("to resume this session:")
+        assert (rows[at - 1], rows[at - 2] != "") == ("", True)
+
+
 def test_session_that_could_not_be_saved_is_not_offered_for_a_resume() -> None:
     """As in a read-only home; root may write anywhere, so a file takes the place of the folder."""
     folder = sessions_dir()

@@ -432,7 +432,7 @@ def test_error_is_shown_as_one_line_and_the_prompt_returns() -> None:
         assert rows[4:] == [
             *("you> fail", "", "the API is overloaded (request req_1)", ""),
             *("you> boom", "", "RuntimeError: a bug (traceback in the log)", ""),
-            "you> exit",
+            *("you> exit", ""),
             "job 1 (`npm run dev`) still ran; it ends with this session",
             "to resume this session:",
             "  agent-cli --resume s-1",

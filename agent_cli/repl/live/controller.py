@@ -125,6 +125,7 @@ class LiveShell:
         self._lines.clear()
         self.interrupt()
         await self.wait_for_idle()
+        self.display.leave_space()  # a question has left none
         self.display.show_now()
 
     async def wait_for_idle(self) -> None:
