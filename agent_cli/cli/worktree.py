@@ -210,6 +210,9 @@ def _sentence(error: Exception) -> str:
         return "this directory is in no git repository: run git init, or leave --worktree out"
     if "must be run in a work tree" in message:
         return "this is a bare repository: change to one of its worktrees (git worktree list)"
+    if "dubious ownership" in message:
+        what = message.removeprefix("fatal: ")
+        return f"git {what}: run git config --global --add safe.directory DIR if you trust it"
     if "already exists" in message and "branch" in message:
         return f"{message.removeprefix('fatal: ')}: choose another name, or delete the branch"
     return message

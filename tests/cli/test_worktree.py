@@ -207,10 +207,12 @@ def test_worktree_option_explains_why_there_can_be_no_worktree(
     git("init", "-q")
     empty = agent_cli("-p", "go", "--worktree")
     doctor = agent_cli("doctor", "--worktree")
+    other = agent_cli("-p", "go", "--worktree", GIT_TEST_ASSUME_DIFFERENT_OWNER="1")
     git("config", "core.bare", "true")
     bare = agent_cli("-p", "go", "--worktree")
 
-    assert (outside.code, empty.code, doctor.code, bare.code) == (2, 2, 2, 2)
+    assert [each.code for each in (outside, empty, doctor, other, bare)] == [2] * 5
+    assert "run git config --global --add safe.directory DIR" in other.stderr
     assert "is a bare repository: change to one of its worktrees" in bare.stderr
     assert "in no git repository" in outside.stderr
     assert "has no commit yet" in empty.stderr
