@@ -340,7 +340,8 @@ def _with_command(arguments: Arguments, operands: list[str]) -> Arguments:
 
 def _second_word_needed(name: str, others: Sequence[str], known: Sequence[str]) -> str:
     wrong = f" has no {others[0]!r}{_nearest(others[0], known)}; it" if others else ""
-    return f"{name}{wrong} needs one of: {', '.join(known)}"
+    change = "; settings stand in files: docs/settings.md" if name == "config" and others else ""
+    return f"{name}{wrong} needs one of: {', '.join(known)}{change}"
 
 
 def _with_foreign(arguments: Arguments, operands: list[str]) -> Arguments | None:

@@ -31,6 +31,7 @@ _USAGE: Final = (
     "write agent-cli plugins add SOURCE[@REF] [NAME], list, show NAME, set NAME [KEY],"
     " update [NAME] or remove NAME"
 )
+_NONE_ADDED: Final = "no plugins are added: agent-cli plugins add owner/repo"
 _ACTS: Final = ("agents", "commands", "skills", "outputStyles")
 _WORD: Final = re.compile(r"[^\s/\\'\"`$(){};:,=<>|&\[\]]+")
 _WORDS: Final[Mapping[str, str]] = {
@@ -67,8 +68,9 @@ def plugins(arguments: Arguments) -> int:
             _set(store, plugin, pin, _options(plugin, keys))
             return 0
         case ["update"]:
-            codes = [_update(store, name, yes=arguments.yes) for name in store.pins()]
-            return max(codes, default=0)
+            if not (pins := store.pins()):
+                print(_NONE_ADDED)
+            return max((_update(store, name, yes=arguments.yes) for name in pins), default=0)
         case ["update", name]:
             store.pin(name)
             return _update(store, name, yes=arguments.yes)
@@ -196,7 +198,7 @@ def _list(store: PluginStore) -> int:
         what = ", ".join(_counts(plugin)) or "nothing that is used here"
         print(_line(f"{plugin.name}: {what}; from {_from(pin)}"))
     if not pins:
-        print("no plugins are added: agent-cli plugins add owner/repo")
+        print(_NONE_ADDED)
     for problem in problems:
         print(f"agent-cli: {_line(problem)}", file=sys.stderr)
     return 1 if problems else 0

@@ -143,6 +143,8 @@ def test_plugin_whose_content_changed_is_left_out_with_a_sentence(shop: Path) ->
 def test_update_shows_what_changed_and_keeps_the_old_one_until_it_is_agreed_to(
     shop: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    assert told("update") == 0
+    assert "no plugins are added" in capsys.readouterr().out
     told("add", f"{shop}@main", "shop", "--yes")
     before = PluginStore().pins()["shop"]
     assert told("update", "shop") == 0

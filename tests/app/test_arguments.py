@@ -215,7 +215,11 @@ SESSIONS = "list, search, show, export, verify, delete, approve, reject"
             "sessions lst",
             f"sessions has no 'lst' (did you mean list?); it needs one of: {SESSIONS}",
         ),
-        ("config set a 1", "config has no 'set'; it needs one of: example, show"),
+        (
+            "config set a 1",
+            "config has no 'set'; it needs one of: example, show; settings stand in files:"
+            " docs/settings.md",
+        ),
         ("sessions show", "usage: agent-cli sessions show ID [--entries]"),
         ("sessions list --entries", "--entries does not belong here; see agent-cli --help"),
         ("demo now", "usage: agent-cli demo"),
