@@ -150,15 +150,12 @@ def _rename(context: Context, name: str) -> None:
     if not name:
         raise UsageError("/rename needs a name, such as /rename login bug")
     context.app.sessions.rename(name)
-    if context.app.sessions.is_behind:
-        context.writer.aside("this session is not saved; the name is kept once it can be", "dim")
-        return
-    if not context.app.agent.conversation.prompts:
-        context.writer.aside("renamed; the session is kept once you send something", "dim")
-        return
     option = "--resume=" if name.startswith("-") else "-r "  # else it would be another option
-    resuming = f"agent-cli {option}{shlex.quote(name)}"
-    context.writer.aside(f"renamed; go on with this session later: {resuming}", "dim")
+    told = f"renamed; go on with this session later: agent-cli {option}{shlex.quote(name)}"
+    if context.app.sessions.is_behind or not context.app.agent.conversation.prompts:
+        once = "it can be" if context.app.sessions.is_behind else "you send something"
+        told = f"this session is not saved; the name is kept once {once}"
+    context.writer.aside(told, "dim")
 
 
 async def _rewind(context: Context, number: str) -> None:

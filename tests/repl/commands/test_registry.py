@@ -494,7 +494,7 @@ def test_rename_names_the_session() -> None:
     assert app.sessions.name == "-x"
     assert shown == [
         "/rename needs a name, such as /rename login bug",
-        "renamed; the session is kept once you send something",
+        "this session is not saved; the name is kept once you send something",
         "renamed; go on with this session later: agent-cli -r 'login bug'",
         "renamed; go on with this session later: agent-cli --resume=-x",
     ]
