@@ -48,7 +48,11 @@ class Ended:
 
 def refused(loss: Loss) -> str:
     """Return the line about changes that were refused while the command ran."""
-    done = f"after it had deleted or overwritten {loss.files} files" if loss.files else "at once"
+    done = (
+        f"after it had deleted or overwritten {counted(loss.files, 'file')}"
+        if loss.files
+        else "at once"
+    )
     return (
         f"[it was not allowed to go on, {done}: its change of {loss.next} and all later ones"
         " failed; /undo takes back what it did. Do not try another way; ask the user first]"

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from agent_cli.contracts.events import Event, MessageUpdate
+from agent_cli.contracts.wording import counted
 from agent_cli.repl.approval.preview import Row
 from agent_cli.repl.live.backlog import Backlog, Item, Rows, StreamingFilter, Thinking
 from agent_cli.repl.live.paint import Paint, rows_of, sentence_rows
@@ -139,7 +140,7 @@ class Display:
         if not self.is_paused:
             return ""
         chars, items = self._backlog.waiting_chars, self._backlog.waiting_items
-        held = f"{chars:,} characters" if chars else f"{items:,} updates"
+        held = counted(chars, "character") if chars else counted(items, "update")
         return f"paused, {held} held: Ctrl-Q resumes"
 
     def wake(self) -> None:

@@ -229,6 +229,12 @@ async def test_question_is_repeated_below_the_output_of_a_command_typed_at_it(
     assert shown == [first, second]
 
 
+async def test_pause_counts_what_it_holds(tmp_path: Path) -> None:
+    async with session(tmp_path) as it:
+        it.type("/pause\r")
+        await it.until(lambda: any("paused, 1 update held: " in row for row in it.rows))
+
+
 async def test_command_typed_during_a_run_or_at_a_question_stands_above_its_output(
     tmp_path: Path,
 ) -> None:
