@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain, dropwhile
+from itertools import chain, dropwhile, takewhile
 from pathlib import PurePath
 from types import MappingProxyType
 
@@ -22,10 +22,11 @@ from agent_cli.policies.shell.deleted_folders import (
     is_vital,
     leads_out,
     lost_rights,
+    sources_and_target,
     without_caches,
 )
 from agent_cli.policies.shell.entered_folders import IN_BACKGROUND, is_elsewhere
-from agent_cli.policies.shell.feeding import SEARCHES_CONTENT, searches_shown
+from agent_cli.policies.shell.feeding import SEARCHES_CONTENT, fd_removes_all, searches_shown
 from agent_cli.policies.shell.foreign_code import lists_and_deletes
 from agent_cli.policies.shell.git_losses import (
     MOVES_HISTORY,
@@ -47,7 +48,6 @@ from agent_cli.policies.shell.searches import (
     lists_some,
     lost_by_find,
     removals,
-    removes,
     removes_each,
     removes_output,
 )
@@ -96,16 +96,9 @@ _MAKES_FILE = late_pattern(
     r"\s*(?:(?:&&|[;\n])(?!.*truncate)[^\"'\\$`]*)?",
     re.DOTALL | re.ASCII,
 )
+_MOVES_TO_ARCHIVE = late_pattern(r"-[a-zA-Z0-9]*m[a-zA-Z0-9]*|--move")
+_CHOOSES_OF_ARCHIVE = frozenset({"-x", "-i", "--exclude", "--include"})
 _FORCES_TREES = late_pattern(r"-(?=\w*[rR])(?=\w*f)[dfiIrRv]+")  # not -framerate
-# The options of `fd` that run a command, that have a value, and that choose files by name.
-_FD_FLAGS = "-[HIuasigFlLpq0-9]*"
-_FD_RUNS = late_pattern(rf"{_FD_FLAGS}[xX](.*)|--exec(?:-batch)?(?:=(.*))?")
-_FD_VALUE = late_pattern(
-    r"-[tdEcjSoC]|--(?:type|exclude|max-\w+|min-\w+|exact-depth|size|owner|color|changed-\w+|newer"
-    r"|older|change-\w+-than|base-directory|search-path|path-separator|threads|ignore-file)"
-)
-_FD_NAMES = late_pattern(rf"{_FD_FLAGS}e.*|--extension.*")
-_FD_ALL = late_pattern(r"[.^$*]*|\.\*")
 
 
 def destructions(readings: Iterable[Reading], root: PurePath, script: str = "") -> list[str]:
@@ -189,9 +182,23 @@ def _named(seen: Iterable[Reading]) -> Iterator[tuple[str, Reading]]:
     """Yield the programs in *seen* with their arguments: one that is not known is `rm` for -rf."""
     for words in seen:
         if words and words[0]:
-            yield base_name(words[0]), words[1:]
+            name, arguments = base_name(words[0]), words[1:]
+            yield name, arguments
+            if taken := _taken_away(name, arguments):
+                yield "rm", ("-r", "--", *taken)
         elif _FORCES_TREES.fullmatch("".join(filter(None, words[1:2]))):
             yield "rm", words[1:]
+
+
+def _taken_away(name: str, words: Reading) -> Reading:
+    """Return what `zip -m` moves to its archive, and `mv` to where nothing is kept."""
+    if name == "mv":
+        sources, target = sources_and_target(words)
+        return sources if target == "/dev/null" else ()
+    if name != "zip" or not any(map(_MOVES_TO_ARCHIVE.fullmatch, filter(None, words))):
+        return ()
+    named = takewhile(lambda word: word not in _CHOOSES_OF_ARCHIVE, words)
+    return tuple(each for each in named if each is None or not each.startswith("-"))[1:]
 
 
 def _reads_few(
@@ -250,26 +257,10 @@ def written_losses(script: str, root: PurePath) -> Sequence[str]:
         found += [
             f"{words[at]} {EVERY_FILE}"
             for at in begins[:_SEARCHES_MAX]
-            if _fd_removes_all(words[at + 1 :])
+            if fd_removes_all(words[at + 1 :])
         ]
         found += [TOO_LONG] if len(begins) > _SEARCHES_MAX else []
     return tuple(dict.fromkeys(found))
-
-
-def _fd_removes_all(words: Sequence[str]) -> bool:
-    """Return whether `fd` with *words* deletes its matches, and matches every file."""
-    words = [word.strip("\"'") for word in words]
-    runs = ((at, found) for at, word in enumerate(words) if (found := _FD_RUNS.fullmatch(word)))
-    at, found = next(runs, (0, None))
-    if found is None or not removes([*filter(None, found.groups()), *words[at + 1 :]]):
-        return False
-    own = words[:at]
-    names = (
-        word
-        for before, word in zip(("", *own), own, strict=False)
-        if not word.startswith("-") and not _FD_VALUE.fullmatch(before)
-    )
-    return not any(map(_FD_NAMES.fullmatch, own)) and bool(_FD_ALL.fullmatch(next(names, "")))
 
 
 def _destruction(

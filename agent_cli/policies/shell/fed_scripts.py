@@ -24,6 +24,7 @@ from agent_cli.policies.shell.foreign_code import (
     reads_code,
     started_by,
     starts_code,
+    tasks_in,
 )
 from agent_cli.policies.shell.known_words import with_known_words
 from agent_cli.policies.shell.readings import (
@@ -48,6 +49,7 @@ from agent_cli.policies.shell.starters import (
     STARTERS,
     base_name,
     is_shell,
+    sed_commands,
     started_at,
 )
 from agent_cli.policies.shell.syntax import (
@@ -68,6 +70,7 @@ if TYPE_CHECKING:
 _RUN_TEXT: Final = frozenset({"eval", "trap", "ssh", "su"})
 # A program that makes a text of what it is given as base64, or in hexadecimal digits.
 _DECODES: Final = late_pattern(r"\b(?:base64|b64decode|xxd|openssl)\b")
+_TURNS: Final = late_pattern(r"\brev\b")
 _ENCODED_MAX: Final = 200
 _COMPOSED_MAX: Final = 200
 _OF_STARTER: Final = late_pattern(r"-.*|\w+=.*|[\d.]+[smhd]?", re.DOTALL)
@@ -80,6 +83,9 @@ _DEFAULT: Final = late_pattern(r"\$\{\w+:?[-=+]([^{}$`]*)\}", re.ASCII)
 _MAY_BE_SCRIPTS: Final = frozenset({"string", "raw_string", "ansi_c_string", "concatenation"})
 _DEPTH_MAX: Final = 4
 _TEXTS_WITHIN_MAX: Final = 20
+# Of all texts that may run: a word of `eval` may go on with each of the words behind it.
+_TEXTS_CHARS_MAX: Final = 40_000
+_TEXTS_TIMES_MAX: Final = 4
 _SUBCOMMANDS_MAX: Final = 5
 _GROWN_CHARS_MAX: Final = 4_096
 # As an argument of another program, a subcommand of its own: `adb reboot`.
@@ -93,6 +99,10 @@ def possible_commands(script: str) -> list[Reading]:
 
 def fed_commands(script: str) -> Iterator[Reading]:
     """Yield the readings of each text that may run, in *script* and those that it hands on."""
+    chars = sum(map(len, chain.from_iterable(map(texts_run, all_scripts(script)))))
+    if chars > _TEXTS_CHARS_MAX + _TEXTS_TIMES_MAX * len(script):
+        yield BEYOND
+        return
     found = chain.from_iterable(map(_fed_commands, all_scripts(script)))
     within = chain.from_iterable(map(readings, _texts_run_within(script)))
     inside = (reading for reading in within if reading != UNSEEN)
@@ -155,6 +165,9 @@ def texts_run(script: str) -> Mapping[str, bool]:
         texts += chain.from_iterable(map(commands_in, inside))
     if is_unseen:
         texts += inside
+        # What one shell prints, another one may run: `sh <<E | sh`.
+        if seen.count(UNSEEN) > 1:
+            texts += chain.from_iterable(map(texts_in, inside))
     elif targets := {*map(target_of_input, seen)} - {None}:
         texts += (script_read(each, targets) for each in texts_in(script))
     texts += handed
@@ -162,10 +175,23 @@ def texts_run(script: str) -> Mapping[str, bool]:
     for_windows += handed if any(map(is_of_windows, codes)) else ()
     texts += chain.from_iterable(of_windows(each, has_aliases=True) for each in for_windows)
     found = dict.fromkeys(texts, False)
-    for text, kind, is_whole in files_run(all_scripts(script)):
-        found |= {text: is_whole} if kind == "shell" else dict.fromkeys(commands_in(text), False)
-        found |= dict.fromkeys(of_windows(text, has_aliases=kind == "windows"), is_whole)
+    unpacks = _DECODES.search(script) or _TURNS.search(script)
+    for written, kind, is_whole in files_run(all_scripts(script)):
+        for text in (written, *(_unpacked(written) if unpacks else ())):
+            if kind in ("code", "tests"):
+                started = commands_in(text, is_test=kind == "tests")
+                found |= dict.fromkeys(chain(started, sed_commands(text)), False)
+            else:
+                run = tasks_in(text, seen) if kind == "tasks" else (text,)
+                found |= dict.fromkeys(run, is_whole)
+            found |= dict.fromkeys(of_windows(text, has_aliases=kind == "windows"), is_whole)
     return found
+
+
+def _unpacked(text: str) -> Iterator[str]:
+    """Yield what *text* becomes by a program that decodes, or turns around, what it is."""
+    yield from chain.from_iterable(map(decoded, islice(text.split(), _ENCODED_MAX)))
+    yield "\n".join(line[::-1] for line in text.splitlines())
 
 
 def all_scripts(script: str) -> Sequence[str]:

@@ -14,6 +14,7 @@ from agent_cli.policies.shell.programs import PROGRAMS, ProgramArguments, check_
 from agent_cli.policies.shell.reach import Objection, Reach, Splitting
 from agent_cli.policies.shell.readings import Reading
 from agent_cli.policies.shell.remote_commands import text_of, words_of
+from agent_cli.policies.shell.searches import removes
 from agent_cli.policies.shell.starters import base_name
 from agent_cli.policies.shell.syntax import descendants, source, syntax_tree
 from agent_cli.policies.shell.words import Word
@@ -84,6 +85,16 @@ _LISTS = {
     "grep": frozenset({"-l", "-L", "--files-with-matches"}),
 }
 _GREP_FILTER = frozenset({"-v", "-i", "-E", "-F", "-w", "-e", "--invert-match", "--ignore-case"})
+
+# The options of `fd` that run a command, that have a value, and that choose files by name.
+_FD_FLAGS: Final = "-[HIuasigFlLpq0-9]*"
+_FD_RUNS: Final = late_pattern(rf"{_FD_FLAGS}[xX](.*)|--exec(?:-batch)?(?:=(.*))?")
+_FD_VALUE: Final = late_pattern(
+    r"-[tdEcjSoC]|--(?:type|exclude|max-\w+|min-\w+|exact-depth|size|owner|color|changed-\w+|newer"
+    r"|older|change-\w+-than|base-directory|search-path|path-separator|threads|ignore-file)"
+)
+_FD_NAMES: Final = late_pattern(rf"{_FD_FLAGS}e.*|--extension.*")
+_FD_ALL: Final = late_pattern(r"[.^$*]*|\.\*")
 
 SEARCHES_CONTENT: Final = frozenset({"grep", "egrep", "fgrep", "rg"})
 """They list lines, or files, by what these hold."""
@@ -281,3 +292,19 @@ def _is_handed_on(node: "Node") -> bool:
             return True
         node, around = around, around.parent
     return False
+
+
+def fd_removes_all(words: Sequence[str]) -> bool:
+    """Return whether `fd` with *words* deletes its matches, and matches every file."""
+    words = [word.strip("\"'") for word in words]
+    runs = ((at, found) for at, word in enumerate(words) if (found := _FD_RUNS.fullmatch(word)))
+    at, found = next(runs, (0, None))
+    if found is None or not removes([*filter(None, found.groups()), *words[at + 1 :]]):
+        return False
+    own = words[:at]
+    names = (
+        word
+        for before, word in zip(("", *own), own, strict=False)
+        if not word.startswith("-") and not _FD_VALUE.fullmatch(before)
+    )
+    return not any(map(_FD_NAMES.fullmatch, own)) and bool(_FD_ALL.fullmatch(next(names, "")))

@@ -5,17 +5,18 @@ commands, and a few names say that it looks for the home directory, deletes fold
 it runs. That is a list of words and no proof.
 """
 
+import json
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice, pairwise
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import chain, islice, pairwise
 from typing import Final
 
 from agent_cli.policies.shell.data_losses import has_data_loss
 from agent_cli.policies.shell.reach import Reach, is_foreign
 from agent_cli.policies.shell.readings import Reading
 from agent_cli.policies.shell.starters import base_name, sed_commands, set_value
-from agent_cli.policies.shell.words import literals_in
+from agent_cli.policies.shell.words import literals_in, unescaped
 from agent_cli.system.loading import late_pattern
 
 # They run commands that stand in what they read, behind one of the marks in a line.
@@ -49,7 +50,9 @@ _ELSEWHERE: Final = late_pattern(
     r"|pardir|\.parents\b|cwd\(\)\)?\.parent|environ\[[^\]]*\](?!\s*=[^=])|environ\.get|getenv"
     r"|process\.env|\bENV\[|gettempdir"
 )
-_REMOVERS: Final = r"rmtree|remove_tree|rm_rf|rm_r\b|rimraf|RemoveAll|delete-directory"
+_REMOVERS: Final = (
+    r"rmtree|remove_tree|rm_rf|rm_r\b|rimraf|RemoveAll|delete-directory|remove_dir_all|remove_all"
+)
 _DELETES: Final = late_pattern(
     rf"{_REMOVERS}|removedirs|recursive['\"]?\s*(?::|=>?)\s*(?:true|1)\b"
 )
@@ -81,7 +84,7 @@ _AT_HOME: Final = late_pattern(rf"{_HOME}|homedir")
 _STARTS: Final = late_pattern(
     r"(?=[spcefq%`|\"'])(?:subprocess|popen|\bsystem\b|shell_exec|passthru|proc_open|spawn"
     r"|child_process|\bexec|\bfork\b|\bpty\b|%x|\bqx|`|\|&?\s*getline|[\"']\s*\||\|&?\s*[\"']"
-    r"|shell-command|call-process|\bshell\(|\bCommand\()",
+    r"|shell-command|call-process|\bsh\s+[\"']|\bshell\(|\bCommand\()",
     re.IGNORECASE,
 )
 _RUNS_TEXT: Final = late_pattern(
@@ -115,6 +118,14 @@ _SWITCH: Final = late_pattern(
 )
 _DRIVE: Final = late_pattern(r"(?<!\w)\w+:(?=[/\s\"']|$)")
 _NAMES_NOTHING: Final = late_pattern(r"rm -rf (?=\s*(?:[;|})&\n\"']|$))")
+_SETS_OF_MAKE: Final = late_pattern(
+    r"(?:export\s+)?([A-Za-z_]\w*)\s*(?::{0,3}|\?|!)=\s*(.*)", re.ASCII
+)
+_RULE: Final = late_pattern(r"([^\s#:=][^:=#]*)::?(?!=)([^;]*)(?:;(.*))?")
+_VALUE_OF_MAKE: Final = late_pattern(r"\$[({]([A-Za-z_]\w*)[)}]", re.ASCII)
+_WORD: Final = late_pattern(r"[\w:.-]+")
+_LIFECYCLE: Final = ("preinstall", "install", "postinstall", "prepare")
+_RUNS_TASKS: Final = frozenset({"make", "gmake", "just", "npm", "pnpm", "yarn", "bun", "deno"})
 _LITERALS_MAX: Final = 400
 _NAMES_MAX: Final = 4
 _ONE_LINERS: Final = late_pattern(r"(?:python|perl|ruby|node|nodejs|deno|bun|php)[\d.]*")
@@ -206,19 +217,69 @@ def of_windows(code: str, *, has_aliases: bool) -> Iterator[str]:
         yield _NAMES_NOTHING.sub('rm -rf "$_"', _DRIVE.sub("/", named))
 
 
-def commands_in(code: str) -> Iterator[str]:
-    """Yield the commands that *code* may start, and one for each deletion and move in it."""
+def commands_in(code: str, *, is_test: bool = False) -> Iterator[str]:
+    """Yield the commands that *code* may start, and one for each deletion and move in it.
+
+    A test works on a database of its own.
+    """
     literals = _literals(code)
     yield from _started(code, literals)
     yield from _moves(code)
     yield from _deletions(code, literals)
     yield from of_windows(code, has_aliases=False)
-    if _QUERIES.search(code) and ":memory:" not in code:
+    if not is_test and _QUERIES.search(code) and ":memory:" not in code:
         lost = (each for each in literals_in(code) if not _OF_ONE_ROW.search(each))
         yield from (f"sqlite3 x {shlex.quote(each)}" for each in lost if has_data_loss(each))
     for found in _UNLINKS.finditer(code):
         path = found["file"] or found["path"]
         yield f"rm -f {path if path[0] == '~' else shlex.quote(path)}"
+
+
+def tasks_in(text: str, seen: Sequence[Reading]) -> Iterator[str]:
+    """Yield the scripts for bash of a makefile, or a package.json, *text* that *seen* may run."""
+    calls = [words[1:] for words in seen if words and base_name(words[0] or "") in _RUNS_TASKS]
+    goals = {word for words in calls for word in words if word and not re.match("-|.*=", word)}
+    if not text.lstrip().startswith("{"):
+        yield _recipes(text, goals)
+        return
+    try:
+        read = json.loads(text)
+    except (ValueError, RecursionError):
+        yield from literals_in(text)
+        return
+    scripts = {**read.get("scripts", {}), **read.get("tasks", {})}
+    scripts = {name: body for name, body in scripts.items() if isinstance(body, str)}
+    left = [*_LIFECYCLE, *goals, *(["test"] if goals & {"t", "tst"} else [])]
+    chosen = set[str]()
+    for name in left:  # those that are added, too
+        for each in ({name, f"pre{name}", f"post{name}"} & scripts.keys()) - chosen:
+            chosen.add(each)
+            yield scripts[each]
+            left += _WORD.findall(scripts[each])
+
+
+def _recipes(text: str, goals: Collection[str]) -> str:
+    """Return what `make` runs for *goals*, for all of them where that is not known."""
+    values, recipes, needs = list[str](), dict[str, list[str]](), dict[str, list[str]]()
+    targets: Sequence[str] = ()
+    for line in text.replace("\\\n", " ").split("\n"):
+        if line[:1] in ("\t", " "):
+            for each in targets:
+                recipes[each].append(line.lstrip(" \t@+-"))
+        elif found := _SETS_OF_MAKE.fullmatch(line):
+            values.append(f'{found[1]}="{found[2].strip()}"')
+        elif found := _RULE.match(line):
+            targets = found[1].split()
+            for each in targets:
+                recipes.setdefault(each, []).append((found[3] or "").lstrip(" \t@+-"))
+                needs.setdefault(each, []).extend(found[2].split())
+    left = [*goals] or [each for each in recipes if each[0] != "."][:1]
+    for each in left:  # those that are needed, too
+        left += [need for need in needs.get(each, ()) if need not in left]
+    is_known = {*goals} <= recipes.keys() and not re.search("%|MAKE", text)
+    chosen = left if is_known else recipes
+    lines = chain(values, *(recipes.get(each, ()) for each in chosen))
+    return _VALUE_OF_MAKE.sub(r"${\1}", "\n".join(lines)).replace("$$", "$")
 
 
 def lines_obeyed(seen: Sequence[Reading], texts: Iterable[str]) -> Iterator[str]:
@@ -285,7 +346,11 @@ def sed_leaves(code: str, reach: Reach, is_reserved: Callable[[str], bool]) -> b
 
 def _literals(code: str) -> Sequence[str]:
     """Return the string literals of *code*; adjacent literals are joined."""
-    return [*islice(map(str.strip, literals_in(_JOINED.sub("", code))), _LITERALS_MAX)]
+    found = literals_in(_JOINED.sub("", code))
+    escaped = chain.from_iterable(
+        {each: 0, unescaped(each): 0} if "\\" in each else (each,) for each in found
+    )
+    return [*islice(map(str.strip, escaped), _LITERALS_MAX)]
 
 
 def _is_command(literal: str) -> bool:

@@ -40,6 +40,7 @@ from agent_cli.policies.shell.searches import removals
 from agent_cli.policies.shell.starters import base_name, started_at
 from agent_cli.policies.shell.syntax import (
     ENTERS_FIRST,
+    TOO_LONG,
     has_no_structure,
     odd_character,
 )
@@ -127,7 +128,7 @@ def _losses_as_written(script: str, seen: Sequence[Reading], reach: Reach) -> li
         script, seen = by_paths, readings(by_paths)
     found = _losses_in_folders(script, seen, reach)
     # In a workspace that lies in a cache, a pattern of what is there may be one of all its files.
-    if found and not is_cache(str(reach.root)):
+    if found and TOO_LONG not in found and not is_cache(str(reach.root)):
         known = with_known_words(script, own_temporary=is_own)
         each_loss = (_losses_in_folders(each, [*readings(each)], reach) for each in known)
         found = [*dict.fromkeys(chain.from_iterable(each_loss))] if known else found

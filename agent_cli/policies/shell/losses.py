@@ -75,7 +75,8 @@ _LOSSES: Final[Mapping[str, Sequence[Sequence[str]]]] = MappingProxyType(
             ("s3cmd mc", ("sync --delete-removed", "mirror --remove")),
             ("azcopy", ("sync --delete-destination=true", "sync --delete-destination true")),
             ("vboxmanage", ("--delete", "--delete-all")),
-            ("rclone", ("sync", "cleanup")),
+            ("rclone", ("sync", "cleanup", "dedupe")),
+            ("borg deck", ("recreate", "reset")),
             ("argocd flux", ("app delete", "uninstall")),
             ("kafka-consumer-groups", ("--reset-offsets --execute",)),
             ("vagrant tiup", ("snapshot restore", "cluster clean")),
@@ -100,6 +101,7 @@ _LOSING_WORDS: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
         for programs, word in (
             ("diskutil", r"(?:erase|delete|partition|zero|random|secureErase|reformat)\w*"),
             ("tmutil dscl sysadminctl rdfind duplicity", r"-?delete\w*|--remove-\S+"),
+            ("aws", r'(?s:.*"Action"\s*:\s*"DELETE".*)'),
             ("gpg gpg2", r"--delete-secret\S*"),
             ("asr timeshift", r"--?(?:erase|delete|restore)\S*"),
             ("rdiff-backup tarsnap fdupes jdupes", r"--remove-\S+|--nuke|--delete|-\w*d\w*"),

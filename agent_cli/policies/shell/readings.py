@@ -256,7 +256,8 @@ def _run_by_itself(words: Reading, depth: int) -> Iterator[Reading]:
     head = words[0] if words else None
     if head is not None and runs_input(words):
         yield UNSEEN
-    if head in _EVALUATES:
+    # Of `printf`, only behind the option that takes the name of a variable.
+    if head in _EVALUATES and (head != "printf" or ([*words, ""][1] or "-v")[:2] == "-v"):
         for word in filter(None, words[1:]):
             if _SUBSTITUTES.search(word):
                 yield from readings(word, depth + 1)

@@ -167,33 +167,54 @@ def _name_this_host(words: Iterable[str | None]) -> bool:
 
 
 def without_input_elsewhere(script: str) -> tuple[str, Sequence[str]]:
-    """Return *script* without the shells of containers that read a here-document, and those texts.
+    """Return *script* without the shells of containers that read a text in it, and those texts.
 
-    `docker exec -i x sh <<E`; the texts without what they may delete there.
+    `docker exec -i x sh <<E`, `echo 'rm x' | docker exec -i x sh`; the texts without what they may
+    delete there.
     """
-    if "<<" not in script or not _LEADS_AWAY.search(script) or MAY_BE_OTHERS.search(script):
+    if not _LEADS_AWAY.search(script) or MAY_BE_OTHERS.search(script):
         return script, ()
     tree, whole, texts = syntax_tree(script), script.encode(errors="replace"), list[str]()
     kept, end = b"", 0
     for node in descendants(tree) if not tree.has_error else ():
-        command, *redirects = node.children if node.type == "redirected_statement" else (node,)
-        if command.type != "command" or [each.type for each in redirects] != ["heredoc_redirect"]:
+        fed = _fed(node) if node.start_byte >= end else None
+        if fed is None:
             continue
-        # The parser puts in there what follows in the line, too: `<<E | sh`, `<<E && sh x`.
-        if node.start_byte < end or not _OF_DOCUMENT.issuperset(
-            each.type for each in redirects[0].named_children
-        ):
-            continue
-        words = words_of(command)
+        words = words_of(fed[0])
         way = _way([*map(text_of, words)], words)
         if way and way[0] == "container" and _reads_script([*map(text_of, words[way[1] :])]):
-            bodies = [each for each in redirects[0].children if each.type == "heredoc_body"]
-            texts += (_script_left(document(each), "container", script, 0) for each in bodies)
+            texts.append(_script_left(fed[1], "container", script, 0))
             kept += whole[end : node.start_byte] + _DOES_NOTHING.encode()
             end = node.end_byte
-    # What runs a text in turn may run any of the script.
-    is_run = any(UNSEEN in readings(each) for each in texts)
-    return (script, ()) if is_run else ((kept + whole[end:]).decode(), texts)
+    left = (kept + whole[end:]).decode()
+    # What runs a text in turn, or what was printed there, may run any of the script.
+    is_run = texts and any(UNSEEN in readings(each) for each in (left, *texts))
+    return (script, ()) if is_run else (left, texts)
+
+
+def _fed(node: "Node") -> tuple["Node", str] | None:
+    """Return the command in *node*, which has no other redirection, and the text that it reads."""
+    first, *others = node.children or (node,)
+    if node.parent is not None and node.parent.type == "redirected_statement":
+        return None
+    match node.type, [each.type for each in others]:
+        case "redirected_statement", ["heredoc_redirect"] if first.type == "command":
+            # The parser puts in there what follows in the line, too: `<<E | sh`, `<<E && sh x`.
+            parts = others[0].named_children
+            if _OF_DOCUMENT.issuperset(each.type for each in parts):
+                bodies = (document(each) for each in parts if each.type == "heredoc_body")
+                return first, "".join(bodies)
+        case "command", [*_, "herestring_redirect"]:
+            text = text_of(others[-1].named_children[0])
+            return None if text is None else (node, text)
+        case "pipeline", ["|", "command"] if first.type == "command":
+            name, *words = map(text_of, words_of(first))
+            printed = " ".join(filter(None, words))
+            is_known = name == "echo" and None not in words and "\\" not in printed
+            return (others[1], printed) if is_known else None
+        case _:
+            pass
+    return None
 
 
 def _reads_script(words: Sequence[str | None]) -> bool:

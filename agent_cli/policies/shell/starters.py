@@ -5,7 +5,9 @@ such programs read from files or their input is not here.
 """
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Final
@@ -114,7 +116,7 @@ _COMMAND_OPTIONS: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
         "java": late_pattern(r"-XX:On\w+(?==)"),
         "tcpdump": late_pattern(r"-z"),
         **dict.fromkeys(("mysql", "mariadb"), late_pattern(r"--pager")),
-        **dict.fromkeys(("npm", "pnpm"), late_pattern(r"--script-shell")),
+        **dict.fromkeys(("npm", "pnpm"), late_pattern(r"--script-shell|scripts\.[\w:-]+(?==)")),
         "rsync": late_pattern(r"-[a-zA-Z]*e|--rsh|--rsync-path"),
         "make": late_pattern(r"--eval|-E|[A-Z_]+(?==)"),
         "rg": late_pattern(r"--pre|--hostname-bin"),
@@ -189,9 +191,11 @@ _FROM_INPUT: Final = late_pattern(
 )
 
 
+# Cached: a decision asks for those of the same words many times.
+@lru_cache(maxsize=4_096)
 def base_name(program: str) -> str:
-    """Return the name of a program without its folder, in lowercase."""
-    return program.rpartition("/")[2].casefold()
+    """Return the name of a program without its folder, in lowercase, nor its ending on Windows."""
+    return program.rpartition("/")[2].casefold().removesuffix(".exe")
 
 
 _SHELL: Final = late_pattern(rf"(?:{'|'.join(sorted(SHELLS))})(?:-?\d[\d.]*)?")
@@ -253,11 +257,13 @@ def option_scripts(words: Sequence[str | None]) -> Iterator[str]:
         if name == "sed":
             yield from sed_commands(word)
         if name == "git" and words[at - 1] in ("-c", "--config"):
-            yield from _git_setting(word)
+            yield from _git_setting(word, words[at + 1 :])
+        if name == "git" and word.startswith("-c"):
+            yield from _git_setting(word[2:], words[at + 1 :])
         if name == "git" and "config" in words and "." in (words[at - 1] or ""):
-            yield from _git_setting(f"{words[at - 1]}={word}")
+            yield from _git_setting(f"{words[at - 1]}={word}", ())
         if name == "git" and word.startswith("--config="):
-            yield from _git_setting(word.partition("=")[2])
+            yield from _git_setting(word.partition("=")[2], ())
         if name == "git" and words[at - 1] == "--config-env":
             yield from _git_setting_of_variable(word)
         if name == "git" and word.startswith("--config-env="):
@@ -344,10 +350,15 @@ def _value(word: str, end: int, behind: Sequence[str | None]) -> str:
     return (behind[0] if behind else "") or ""
 
 
-def _git_setting(written: str) -> Iterator[str]:
+def _git_setting(written: str, behind: Sequence[str | None]) -> Iterator[str]:
+    """Yield what git may run by the setting *written*: of an alias with the words *behind* it."""
     key, _, value = written.partition("=")
-    if key.casefold().startswith("alias.") and not value.startswith("!"):
-        yield f"git {value}"
+    section, _, alias = key.casefold().partition(".")
+    if section == "alias":
+        given = behind[behind.index(alias) + 1 :] if alias in behind else ()
+        words = ('"$_"' if word is None else shlex.quote(word) for word in given)
+        run = value.removeprefix("!") if value.startswith("!") else f"git {value}"
+        yield " ".join((run, *words))
     elif not is_harmless_key(key):
         yield value.removeprefix("!")
 

@@ -1,22 +1,27 @@
 """Find the texts that a script writes: prints, feeds, assigns, or puts in a file that it then runs.
 
 Which files a script runs is known by what its commands name: a shell or an interpreter that is
-given the file, the file's own path, its name where the script sets PATH, or a pattern or a
-variable, which may be any file. Scripts within it are part of it: one may write what another runs.
+given the file, the file's own path, its name where the script sets PATH, a program that runs files
+of such names by itself, as `make` does, or a pattern or a variable, which may be any file. Scripts
+within it are part of it: one may write what another runs.
 """
 
 import re
+import shlex
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
 from agent_cli.policies.shell.assignments import script_in
 from agent_cli.policies.shell.entered_folders import LEADS_UP, OWN_NAMES, with_own_folder
 from agent_cli.policies.shell.foreign_code import (
     CODE_OPTION,
     LINE_EDITORS,
+    code_of,
     is_of_windows,
     starts_code,
 )
@@ -29,23 +34,24 @@ from agent_cli.policies.shell.syntax import (
     source,
     syntax_tree,
 )
-from agent_cli.policies.shell.words import has_glob, likely_word, unescaped, unquoted
+from agent_cli.policies.shell.words import has_glob, likely_word, literals_in, unescaped, unquoted
 from agent_cli.system.loading import late_pattern
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-FileKind: TypeAlias = Literal["shell", "code", "windows"]
-"""What runs a file: a shell, an interpreter of another language, or a shell of Windows."""
+FileKind: TypeAlias = Literal["shell", "code", "tests", "windows", "tasks"]
+"""What runs a file: a shell, another language's interpreter, tests in one, Windows, or `make`."""
 
 _PRINTS: Final = frozenset({"echo", "printf"})
 _VALUE_PRINTED: Final = late_pattern(r"%[-+ #0]*[\d*]*(?:\.\d+)?([a-zA-Z%])")
 _FILLED_MAX: Final = 100  # of a format that is used again for more values
-_WRITES: Final = late_pattern(r">|\btee\b")
-# They print what is in the files that they are given, or most of it.
-_COPY_OUT: Final = frozenset(
-    {"cat", "sed", "head", "tail", "tac", "tr", "sort", "uniq", "grep", "awk", "envsubst", "cut"}
+_WRITES: Final = late_pattern(
+    r">|\b(?:tee|sponge|dd|install|stdin|ed|ex|sed|open|writeFile\w*|inplace|perl)\b"
 )
+# They write what they read to a file that they are given.
+_KEEP_INPUT: Final = frozenset({"tee", "sponge", "dd", "install", "cp", "ed", "ex"})
+_UNPACKS: Final = frozenset({"gunzip", "gzip", "unxz", "xz", "bunzip2", "bzip2", "unzstd", "zstd"})
 # A here-document in which bash puts values before it is written, and the name of such a value.
 _IS_FILLED: Final = late_pattern(r"<<-?\s*[^\s'\"\\<-]")
 _PUT_IN: Final = late_pattern(r"(?<!\\)(?:\\\\)*\$\{?[!#]?(\w+)", re.ASCII)
@@ -60,6 +66,36 @@ _KEEPS_NAMES: Final = frozenset({"cat", "tee", "mkdir", "chmod", "echo", "bash",
 _SETS_START_FILE: Final = late_pattern(r"\b(?:BASH_)?ENV\b")
 _SETS_PATH: Final = late_pattern(r"\bPATH\+?=")
 _COPIES: Final = (("mv",), ("cp",), ("ln",), ("install",), ("rsync",), ("dd",), ("scp",))
+# What they run by themselves where it stands, by its name.
+_RUN_BY_NAME: Final[Mapping[str, Mapping[str, FileKind]]] = MappingProxyType(
+    {
+        program: dict.fromkeys(names.split(), kind)
+        for programs, names, kind in cast(
+            "Sequence[tuple[str, str, FileKind]]",
+            (
+                ("make gmake just", "*akefile *.mk *ustfile", "tasks"),
+                ("npm pnpm yarn bun deno", "package.json deno.json deno.jsonc", "tasks"),
+                ("python pypy ipython", "*.py", "code"),
+                ("pytest py.test unittest tox nox", "*.py", "tests"),
+                ("node nodejs tsx ts-node", "*.[cm]js *.[jt]s", "code"),
+                ("jest vitest mocha ava", "*.[cm]js *.[jt]s *.[jt]sx", "tests"),
+                ("go", "*.go", "code"),
+                ("cargo rustc", "*.rs", "code"),
+                ("cc gcc clang c++ g++ clang++ tcc", "*.c *.cc *.cpp *.cxx", "code"),
+                ("ruby rake rspec bundle", "*.rb Rakefile Gemfile", "code"),
+                ("git", "pre-* post-* commit-msg prepare-commit-msg", "shell"),
+            ),
+        )
+        for program in programs.split()
+    }
+)
+_LOADS: Final = late_pattern(r"\b(?:import|require|load)\b")
+_VERSION: Final = late_pattern(r"-?[\d.]+$")
+_FILE_OF_CODE: Final = late_pattern(r"-\w*[fE](.*)|--file(?:=(.*))?")
+_FILE_OF_TASKS: Final = late_pattern(r"-f(.*)|--(?:make|just)?file(?:=(.*))?")
+_START_FILE: Final = late_pattern(r"\b(?:BASH_)?ENV=[\"']?([\w./-]+)")
+_REDIRECTS_ALL: Final = late_pattern(r"exec\s*\d*[>&]")
+_PARTS_OF_SED: Final = late_pattern(r"(?<!\\)[/|#,@\n]|(?<=[ai])\s+|\\\n?")
 _OF_DD: Final = late_pattern(r"[io]f=")
 _FILE_OF_WINDOWS: Final = late_pattern(r".*\.(?:bat|cmd|ps1)", re.IGNORECASE | re.DOTALL)
 _SWITCH_OF_WINDOWS: Final = late_pattern(r"/\w")
@@ -86,6 +122,8 @@ def _texts(script: str) -> Iterator[str]:
         if any("\\" in word or "%" in word for word in known):
             yield _as_printed(words[0] or "", known)
     yield from documents(script)
+    for words in filter(starts_code, readings(script)):
+        yield from chain.from_iterable(map(_printed_by_code, code_of(words)))
     for node in descendants(syntax_tree(script)):
         if node.type == "variable_assignment":
             # An alias of git begins with a mark.
@@ -93,6 +131,12 @@ def _texts(script: str) -> Iterator[str]:
         elif node.type == "string" and (command := node.parent) and "$" in source(node):
             is_printed = source(command).partition(" ")[0] in _PRINTS
             yield from (script_in(source(node)),) if is_printed else ()
+
+
+def _printed_by_code(code: str) -> Iterator[str]:
+    """Yield what *code* of an interpreter may print, or write: its texts of several words."""
+    texts = chain(literals_in(code), _PARTS_OF_SED.split(code))
+    yield from (each for each in map(unescaped, texts) if " " in each and each != code)
 
 
 def _as_printed(name: str, words: Sequence[str]) -> str:
@@ -132,10 +176,12 @@ def files_run(scripts: Sequence[str]) -> Iterator[tuple[str, FileKind, bool]]:
     kinds = defaultdict[str, set[FileKind]](set)
     for path, of_path in started.items():
         kinds[path.rpartition("/")[2]] |= of_path
-    named, done = _run_as_named(seen, script) if started else (), set[tuple[str, str, FileKind]]()
+    if not started:
+        return
+    named, done = _run_as_named(seen, script), set[tuple[str, ...]]()
     nodes = [*chain.from_iterable(descendants(syntax_tree(each)) for each in scripts)]
     # From the end on: a file may be made of one that was written before.
-    for node in reversed(nodes if started else ()):
+    for node in reversed(nodes):
         opened = opened_file(node) if node.type == "file_redirect" else None
         if opened is None or ">" not in source(node):
             continue
@@ -143,20 +189,48 @@ def files_run(scripts: Sequence[str]) -> Iterator[tuple[str, FileKind, bool]]:
         if not (of_path := _kinds_of(path, kinds)):
             continue
         part = source(_statement_around(node))
-        copied = chain.from_iterable(
-            words[1:] for words in readings(part) if words and words[0] in _COPY_OUT
-        )
-        for each in filter(None, copied):
-            kinds[each.rpartition("/")[2]] |= of_path
+        if _REDIRECTS_ALL.match(part) or _is_function(part.partition(" ")[0], script):
+            part = script
+        for each in _files_read(part) if (part, "", *of_path) not in done else ():
+            kinds[each] |= of_path
+        done.add((part, "", *of_path))
         for kind in of_path:
             if (part, path, kind) not in done:
                 done.add((part, path, kind))
                 yield from _as_run(part, path, kind, is_named=path in named)
-    tees = (words[1:] for words in seen if words[:1] == ("tee",))
-    teed = {_plain_path(each) for words in tees for each in words if each} if started else ()
-    for path in sorted(teed):
-        for kind in _kinds_of(path, kinds):
-            yield from _as_run(script, path, kind, is_named=path in named)
+    for words in [words for words in seen if words and _writes_files(words)]:
+        code = [*code_of(words)] if starts_code(words) else []
+        is_kept = base_name(words[0] or "") in _KEEP_INPUT
+        part = script if is_kept else shlex.join(filter(None, words))
+        each_text = chain.from_iterable(map(literals_in, code))
+        for path in {_plain_path(_OF_DD.sub("", x)) for x in chain(words[1:], each_text) if x}:
+            for kind in _kinds_of(path, kinds) if " " not in path else ():
+                yield from _as_run(part, path, kind, is_named=path in named)
+
+
+def _writes_files(words: Reading) -> bool:
+    """Return whether *words* may write a file that they name: what they read, or by their code."""
+    return starts_code(words) or base_name(words[0] or "") in _KEEP_INPUT
+
+
+def _is_function(name: str, script: str) -> bool:
+    return bool(re.search(rf"(?:^|[\s;&|])(?:function\s+)?{re.escape(name)}\s*\(\s*\)", script))
+
+
+# Cached: a part may have many redirections.
+@lru_cache(maxsize=8)
+def _files_read(part: str) -> Collection[str]:
+    """Return the names of files that *part* of a script may copy: any that a program is given."""
+    found = dict[str, None]()
+    for words in dict.fromkeys(readings(part)):
+        is_editor = words and LINE_EDITORS.fullmatch(base_name(words[0] or ""))
+        if words and (is_editor or not (starts_code(words) or is_shell(words[0]))):
+            found |= dict.fromkeys(filter(None, words[1:]))
+    for node in descendants(syntax_tree(part)) if "<" in part else ():
+        opened = opened_file(node) if node.type == "file_redirect" else None
+        if opened is not None and "<" in source(node):
+            found[_QUOTE.sub("", source(opened))] = None
+    return {each.rpartition("/")[2] for each in found}
 
 
 def _kinds_of(path: str, kinds: Mapping[str, Set[FileKind]]) -> Set[FileKind]:
@@ -164,7 +238,9 @@ def _kinds_of(path: str, kinds: Mapping[str, Set[FileKind]]) -> Set[FileKind]:
     name = path.rpartition("/")[2]
     found: set[FileKind] = {*kinds.get(name, ())}
     if not {"$", "`"}.isdisjoint(name):
-        found.add("shell")
+        found |= {"shell", *chain.from_iterable(kinds.values())}
+    for pattern in (each for each in kinds if each != _ANY_FILE and has_glob(each)):
+        found |= kinds[pattern] if fnmatchcase(name, pattern) else set()
     found |= {
         each for each in kinds.get(_ANY_FILE, ()) if each == "shell" or not _DATA.fullmatch(name)
     }
@@ -207,6 +283,13 @@ def _files_started(seen: Sequence[Reading], script: str) -> Mapping[str, Set[Fil
             kinds = set[FileKind]().union(*(found[each] for each in named if each in found))
             for each in named if kinds else ():
                 found[each] |= kinds
+        for pattern, by_itself in _run_by_name(words).items():
+            found[pattern].add(by_itself)
+            for path in _files_of_option(words, _FILE_OF_TASKS) if by_itself == "tasks" else ():
+                found[_plain_path(path)].add(by_itself)
+        is_unpacked = words and base_name(words[0] or "") in _UNPACKS
+        for packed in filter(None, words[1:] if is_unpacked else ()):
+            found[_plain_path(packed)] |= found[_plain_path(packed.rpartition(".")[0])]
         if starts_code(words):
             kind: FileKind = "windows" if is_of_windows(words) else "code"
             for path in _code_files(words):
@@ -217,7 +300,18 @@ def _files_started(seen: Sequence[Reading], script: str) -> Mapping[str, Set[Fil
                 found[_plain_path(path)].add("windows")
         if by_name and words and words[0]:
             found[_plain_path(words[0])].add("shell")
-    return found
+    for path in _START_FILE.findall(script):
+        found[_plain_path(path)].add("shell")
+    return {path: kinds for path, kinds in found.items() if kinds}
+
+
+def _run_by_name(words: Reading) -> Mapping[str, FileKind]:
+    """Return patterns of the files that the program of *words* runs by their names, and how."""
+    if starts_code(words) and "-m" in words[:-1]:
+        words = words[words.index("-m") + 1 :]
+    elif starts_code(words) and any(map(CODE_OPTION.fullmatch, filter(None, words[1:]))):
+        words = words if any(map(_LOADS.search, code_of(words))) else ()
+    return _RUN_BY_NAME.get(_VERSION.sub("", base_name(words[0] or "")), {}) if words else {}
 
 
 def _run_as_named(seen: Sequence[Reading], script: str) -> Collection[str]:
@@ -247,10 +341,11 @@ def _plain_path(path: str) -> str:
 def _code_files(words: Reading) -> Iterator[str]:
     """Yield the words, up to the first path, of an interpreter's command line that may be code."""
     if LINE_EDITORS.fullmatch(base_name(words[0] or "")):
+        yield from _files_of_option(words, _FILE_OF_CODE)
         return
     for before, word in pairwise(words):
         if before == "-m":
-            yield f"{word or _ANY_FILE}.py" if word else _ANY_FILE
+            yield f"{word.rpartition('.')[2]}.py" if word else _ANY_FILE
             return
         if word is None or has_glob(word):
             yield from () if CODE_OPTION.fullmatch(before or "") else (_ANY_FILE,)
@@ -264,12 +359,20 @@ def _code_files(words: Reading) -> Iterator[str]:
             return
 
 
+def _files_of_option(words: Reading, option: re.Pattern[str]) -> Iterator[str]:
+    for word, behind in pairwise((*words, None)):
+        if found := option.fullmatch(word or ""):
+            yield found[1] or found[2] or behind or _ANY_FILE
+
+
 def _scripts_run(words: Sequence[str | None]) -> Iterator[str]:
     """Yield the files that the shell, or the path, of *words* may run as a script."""
     head = (words[0] if words else None) or ""
     if not is_shell(head) and head not in _RUN_FILES:
         yield from (head,) if "/" in head else ()
         return
+    if words[1:2] == ("-n",):
+        return  # it is only parsed
     for before, word in pairwise(words):
         if word is None or has_glob(word):
             yield from () if before and _CODE_FOLLOWS.fullmatch(before) else (_ANY_FILE,)

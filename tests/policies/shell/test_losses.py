@@ -1739,6 +1739,56 @@ def test_verb_amid_a_line_that_cannot_be_parsed_asks_not(script: str, *, expecte
         ("echo 'os.system(\"rm -rf ~\")' > x.md; for f in *.py; do python3 $f; done", False),
         ('echo \'os.system("rm -rf ~")\' > x.py; python3 -c "$code"', False),
         ("echo 'os.system(\"rm -rf ~\")' > x.py; python3 -m x", True),
+        # By a name that is put in, or of a module.
+        ("t=x.txt; echo 'shutil.rmtree(\"/srv\")' > $t; python3 $t", True),
+        ("t=x.txt; echo 'shutil.rmtree(\"out\")' > $t; python3 $t", False),
+        ("echo 'shutil.rmtree(\"/srv\")' > tools/gen.py && python3 -m tools.gen", True),
+        # A program runs it by itself.
+        ("printf 'all:\\n\\trm -rf ~\\n' > Makefile; make", True),
+        ("printf 'all:\\n\\t@-rm -rf $$HOME\\n' > Makefile; make", True),
+        ("printf 'x: ; rm -rf ~\\n' > build.mk; make -f build.mk", True),
+        ("printf 'all: x\\nx:\\n\\trm -rf ~\\n' > a/Makefile; make -C a", True),
+        ("printf 'all:\\n\\tls\\nx:\\n\\trm -rf ~\\n' > Makefile; make", False),
+        ("printf 'all:\\n\\tmake x\\nx:\\n\\trm -rf ~\\n' > Makefile; make; make x", True),
+        ("printf 'B := build\\nclean:\\n\\trm -rf $(B)\\n' > Makefile; make clean", False),
+        ("printf 'B = /srv\\nclean:\\n\\trm -rf $(B)/a\\n' > Makefile; make clean", True),
+        ("printf 'x:\\n  rm -rf ~\\n' > justfile; just x", True),
+        ('echo \'{"scripts": {"test": "rm -rf ~"}}\' > package.json; npm test', True),
+        ('echo \'{"scripts": {"prex": "rm -rf ~", "x": "ls"}}\' > package.json; npm run x', True),
+        ('echo \'{"scripts": {"a": "yarn b", "b": "rm -rf ~"}}\' > package.json; yarn a', True),
+        ('echo \'{"scripts": {"postinstall": "rm -rf ~"}}\' > package.json; npm ci', True),
+        ('echo \'{"scripts": {"release": "npm publish"}}\' > package.json; npm install', False),
+        ('echo \'{"scripts": {"clean": "rm -rf dist"}}\' > package.json; npm run clean', False),
+        ("npm pkg set scripts.x='rm -rf ~'; npm run x", True),
+        ('echo \'require("fs").rmSync("/srv", {recursive: true})\' > index.js; node .', True),
+        ("echo 'os.system(\"rm -rf ~\")' > a.py; python3 -c 'import a'", True),
+        ("echo 'os.system(\"rm -rf ~\")' > conftest.py; python3 -m pytest", True),
+        ("echo 'os.RemoveAll(\"/srv\")' > main.go; go run .", True),
+        ("echo 'system(\"rm -rf ~\");' > a.c; gcc a.c -o a && ./a", True),
+        ("echo 'rm -rf ~' > .git/hooks/pre-commit; git commit -m x", True),
+        *(("echo 'BEGIN {system(\"rm -rf ~\")}' > f; awk -f f", True),),
+        *(("echo '1e rm -rf ~' > f; sed -n -f f x", True), ("echo p > f; sed -n -f f x", False)),
+        ("echo 'rm -rf ~' > a; BASH_ENV=a bash -c ls", True),
+        # It is made of another one, or by a program of the text.
+        *((f"echo 'rm -rf ~' > a; {each} a > b; sh b", True) for each in ("paste", "nl", "m4")),
+        *(("echo '~ fr- mr' > a; rev a > b; sh b", True), ("rev a > b; sh b", False)),
+        *(("echo cm0gLXJmIH4K | base64 -d > b; sh b", True),),
+        ("echo cm0gLXJmIH4K > a; base64 -d a > b; sh b", True),
+        ("echo 'rm -rf ~' > a; gzip a; gunzip a.gz; sh a", True),
+        *(("echo 'rm -rf ~' > a; cat < a > b; sh b", True), ("cat < a > b; sh b", False)),
+        *(("exec > a; echo 'rm -rf ~'; sh a", True), ("exec > a; echo 'rm -rf ~'; sh b", False)),
+        ("f() { echo 'rm -rf ~'; }; f > a; sh a", True),
+        *((f"echo 'rm -rf ~' | {each} a; sh a", True) for each in ("sponge", "cp /dev/stdin")),
+        *((f"{each} of=a <<< 'rm -rf ~'; sh a", True) for each in ("dd", "sudo dd")),
+        ('python3 -c \'open("a", "w").write("rm -rf ~")\'; sh a', True),
+        ("sed -i '1i rm -rf ~' a; sh a", True),
+        *(
+            (f"{each} | sh", True)
+            for each in ("awk 'BEGIN {print \"rm -rf ~\"}'", "sed 's/.*/rm -rf ~/' f")
+        ),
+        ("sed -i s/foo/bar/ a.sh && sh a.sh", False),
+        ("docker exec -i c sh <<E | sh\necho 'rm -rf ~'\nE", True),
+        *(("echo 'rm -rf ~' > a; bash -n a", False),),
         # Two programs run it.
         *((f"echo 'rm -rf ~' > x; {run}", True) for run in ("python3 x; bash x", "sh x; node x")),
         ("echo 'os.system(\"rm -rf ~\")' > x; bash x; python3 x", True),
@@ -1768,3 +1818,50 @@ def test_deleting_by_a_file_that_the_script_writes_and_runs_asks(
 ) -> None:
     """Threat 19: of another script file only the name is known."""
     assert asks(script) is expected
+
+
+@each_row(
+    ("script", "expected"),
+    [
+        *((f"{each} a.zip ~/work", True) for each in ("zip -rm", "zip -r --move", "zip -qm")),
+        *(("zip -m a.zip ../x", True), ("zip -rm a.zip src -x '*.o'", False)),
+        *(("zip -r a.zip ~/work", False), ("mv ~/work /dev/null", True)),
+        *(("mv a /dev/null", False), ("mv ~/work .", False)),
+        *(("git.exe reset --hard", True), ("'C:/Git/bin/git.exe' reset --hard", True)),
+        ("git -c alias.x=reset x --hard", True),
+        ("git -calias.x='push origin' x +main", True),
+        *(("git -c alias.x='!rm -rf' x ~", True), ("git -c alias.x='log -1' x", False)),
+        ("awk 'BEGIN {system(\"rm\\040-rf\\040/\")}'", True),
+        *(("rclone dedupe r:", True), ("borg recreate r::a -e x", True), ("deck reset", True)),
+        ('aws route53 change-resource-record-sets --change-batch \'{"Action": "DELETE"}\'', True),
+    ],
+)
+def test_less_common_ways_to_delete_ask(script: str, *, expected: bool) -> None:
+    """Threat 2: under another name, or as a part of something else."""
+    assert asks(script) is expected
+
+
+@each_row(
+    ("script", "expected"),
+    [
+        ("echo 'rm -f /app/x' | docker exec -i c sh", False),
+        ("docker exec -i c sh <<< 'rm -f /app/x'", False),
+        ("echo 'rm -rf /data' | docker exec -i c sh", True),
+        ("echo 'rm -f /app/x' | docker exec -i c sh | sh", True),
+        ("echo 'rm -f /app/x' | docker exec -i c sh; ls > a", False),
+        ("echo 'rm -f /etc/x' | sh", True),
+        ("docker exec -i c sh <<< 'rm -f /app/x' | sh", True),
+    ],
+)
+def test_text_that_a_container_reads_deletes_there(script: str, *, expected: bool) -> None:
+    """As a here-document does."""
+    assert asks(script) is expected
+
+
+def test_more_texts_than_can_be_judged_in_time_ask() -> None:
+    """Each of 200 words may go on with those behind it: that took 12 seconds."""
+    words = " ".join(f"'echo $(ls {number});'" for number in range(200))
+
+    judged = judge(f"eval $x {words}", CommandRules(), Reach(root=Path("/nowhere")))
+
+    assert "too long" in judged.reason
