@@ -49,13 +49,10 @@ demo: .venv/installed
 	@echo '==> agent-cli demo'
 	@$(BIN)/agent-cli demo
 
-# pyright takes half a minute of one core, most of them while the others leave one idle. The first run
-# after an installation compiles the tests once; otherwise each worker would compile all of them.
+# pyright takes half a minute of one core, most of them while the others leave one idle.
 test: .venv/installed-test
 	@$(BIN)/pyright > .venv/pyright.txt 2>&1 & typed=$$!; \
-	[ .venv/compiled -nt .venv/installed-test ] || \
-	    $(BIN)/python -m pytest --collect-only -qq > .venv/compiled 2>&1 & compiled=$$!; \
-	trap 'kill $$typed $$compiled 2> /dev/null || :' EXIT; \
+	trap 'kill $$typed 2> /dev/null || :' EXIT; \
 	set -e; \
 	echo '==> ruff format --check'; \
 	$(BIN)/ruff format --check .; \
@@ -66,7 +63,6 @@ test: .venv/installed-test
 	echo '==> lint-imports'; \
 	$(BIN)/lint-imports --no-logo; \
 	echo '==> pytest'; \
-	wait $$compiled || :; \
 	$(BIN)/python -m pytest -m 'not slow' -n $(WORKERS) --dist worksteal $(if $(SKIPS_MAX),--skips-max $(SKIPS_MAX)); \
 	echo '==> pyright, begun beside the first'; \
 	wait $$typed && checked=0 || checked=$$?; \
