@@ -57,7 +57,7 @@ Address: TypeAlias = Any  # each family of sockets has its own kind
 
 # A busy machine may take any time for one example.
 hypothesis.settings.register_profile(
-    "any machine", hypothesis.settings.default, deadline=None, max_examples=40
+    "any machine", hypothesis.settings.default, deadline=None, max_examples=25
 )
 # `make soak` takes this one.
 hypothesis.settings.register_profile(

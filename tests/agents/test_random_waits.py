@@ -36,7 +36,7 @@ from tests.fakes import LIMIT_S, MODEL, calls, says, stream_of, tool, tool_use
 
 NESTING_MAX: Final = 2
 AGENTS_MAX: Final = 10
-QUICK_REPLIES: Final = 300
+QUICK_REPLIES: Final = 100
 SOAK_REPLIES: Final = 20_000
 HOOKS_SHARE: Final = 0.1
 PATHS: Final = ("/a", "/a/below", "/b", "/c")

@@ -45,8 +45,6 @@ from tests.fakes import (
 from tests.random_runs import broken_streams, loop_options, misbehave, queue_modes
 from tests.tables import each_row
 
-QUICK = settings(deadline=None, derandomize=True, max_examples=120)
-
 STOP_REASONS = [
     "end_turn",
     "tool_use",
@@ -147,7 +145,7 @@ plans = st.builds(
 )
 
 
-@QUICK
+@settings(deadline=None, derandomize=True)
 @given(plans)
 def test_invariants_hold_for_every_random_run(plan: Plan) -> None:
     """S0-15, S0-46, S0-49, S0-51, S1-14, S1-31, S2-40: grammar, pairs, nothing after the end."""

@@ -210,7 +210,7 @@ _UNUSUAL = ["prompt", "trigger", "file", "effort", "other", "aborted", "refusal"
 _CUTS = ["withdraw", "trim", "compact", "left out", "edit"]
 
 
-@settings(deadline=None, derandomize=True, max_examples=300)
+@settings(deadline=None, derandomize=True)
 @given(
     st.lists(
         st.one_of(

@@ -964,7 +964,7 @@ class Rebuilt:
 
 
 @given(st.lists(st.sampled_from([*STEPS, "reload", "fork", "fork at", "rewind"]), max_size=40))
-@settings(deadline=None, derandomize=True, max_examples=150)
+@settings(deadline=None, derandomize=True)
 def test_record_restores_any_random_history(
     tmp_path_factory: pytest.TempPathFactory, steps: list[str]
 ) -> None:
