@@ -116,7 +116,7 @@ async def _none_answers(tmp_path: Path, speed: int | str, sentences: Sequence[st
 @pytest.mark.parametrize("at", range(len(SPEEDS)), ids=map(str, SPEEDS))
 async def test_no_typed_sentence_approves_a_call(tmp_path: Path, at: int) -> None:
     """Nothing runs, no rule is stored, the model reads it; a slow test takes all at each speed."""
-    await _none_answers(tmp_path, SPEEDS[at], SENTENCES[at :: 6 * len(SPEEDS)])
+    await _none_answers(tmp_path, SPEEDS[at], SENTENCES[at :: 12 * len(SPEEDS)])
 
 
 @pytest.mark.slow

@@ -152,7 +152,7 @@ async def test_sentence_typed_while_a_question_opens_reaches_the_model(
     tmp_path: Path, at: int
 ) -> None:
     """It declines the call, or goes out with the next request; a slow test takes all of them."""
-    assert await _faults(tmp_path, SPEEDS[at], SENTENCES[at :: 8 * len(SPEEDS)]) == []
+    assert await _faults(tmp_path, SPEEDS[at], SENTENCES[at :: 16 * len(SPEEDS)]) == []
 
 
 @pytest.mark.slow
