@@ -38,7 +38,16 @@ Item: TypeAlias = SessionMessage | Exception
 _BLOCKS: TypeAdapter[ContentBlock] = TypeAdapter(ContentBlock)
 _KIND_CHARS = 40
 _PARTS_MAX = 1000
-_RESPONSE = re.compile(rb'\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(?P<id>\d+)\s*,')
+# How an answer begins, whatever the order of its members, and how one ends whose id is last.
+_RESPONSE = re.compile(
+    rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*'
+    rb'(?:"id"\s*:\s*(?P<id>\d+)\s*,(?!\s*"method")|"(?:result|error)"\s*:)'
+    rb'|"id"\s*:\s*(?P<first>\d+)\s*,\s*"jsonrpc"\s*:(?!\s*"2\.0"\s*,\s*"method")'
+    rb'|"(?:result|error)"\s*:(?=.*"jsonrpc"))',
+    re.DOTALL,
+)
+_ID_LAST = re.compile(rb'"id"\s*:\s*(\d+)\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
+_END_BYTES = 100
 _MESSAGE = b'{"jsonrpc"'
 _UNREADABLE = ErrorData(code=NO_ANSWER, message="its answer is not JSON")
 _NOT_MCP = ErrorData(code=NO_ANSWER, message="its answer is not valid MCP")
@@ -79,8 +88,10 @@ def parsed(text: bytes, *, asked: RequestId | None = None) -> Sequence[Item]:
         except (ValueError, RecursionError):
             if not (answer := _RESPONSE.match(text)):
                 return [error]
-            # Its request must not wait.
-            message = JSONRPCError(jsonrpc="2.0", id=int(answer["id"]), error=_UNREADABLE)
+            # Its request must not wait. Where it broke off before its id, it may be the only one.
+            last = _ID_LAST.search(text[-_END_BYTES:])
+            id = answer["id"] or answer["first"] or (last[1] if last else None)
+            message = JSONRPCError(jsonrpc="2.0", id=int(id) if id else None, error=_UNREADABLE)
         else:
             batch = written if is_array(written) else [written]
             return [_message(each, asked) for each in batch] or [error]

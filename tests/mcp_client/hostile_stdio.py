@@ -244,6 +244,36 @@ def nested_without_an_end(id: Any) -> None:
     write(b'{"jsonrpc": "2.0", "id": %d, "result": {"content": %s}}\n' % (id, deep))
 
 
+NOT_JSON = "gave no result: its answer is not JSON. The call may have taken effect"
+RESULT = rb'"result": {"content": [{"type": "text", "text": "C:\Users"}]}'
+
+
+@action(NOT_JSON)
+def no_json_with_its_id_first(id: Any) -> None:
+    write(b'{"id": %d, "jsonrpc": "2.0", %s}\n' % (id, RESULT))
+
+
+@action(NOT_JSON)
+def no_json_with_its_id_last(id: Any) -> None:
+    write(b'{"jsonrpc": "2.0", %s, "id": %d}\n' % (RESULT, id))
+
+
+@action(NOT_JSON)
+def no_json_with_its_result_first(id: Any) -> None:
+    write(b'{%s, "id": %d, "jsonrpc": "2.0"}\n' % (RESULT, id))
+
+
+@action(NOT_JSON)
+def a_line_break_in_a_text_before_its_id(id: Any) -> None:
+    write(b'{"jsonrpc": "2.0", %s, "id": %d}\n' % (RESULT.replace(b"Users", b"\n"), id))
+
+
+@action("answered")
+def a_request_that_is_no_json(id: Any) -> None:
+    write(b'{"jsonrpc": "2.0", "id": %d, "method": "roots/list", "params": {x}}\n' % id)
+    answer(id)
+
+
 @action("error")
 def nested_deeply(id: Any) -> None:
     value: Any = 1
