@@ -290,8 +290,8 @@ class Launcher:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._was_closed = False
-        self._control: socket.socket | None = None
-        self._end: weakref.finalize[..., Launcher] | None = None
+        self._running: tuple[socket.socket, subprocess.Popen[bytes]] | None = None
+        self._end: Callable[[], object] = lambda: None
 
     def start(self) -> None:
         """Start the process, in any thread, unless it runs or was closed; an order reports why."""
@@ -352,20 +352,21 @@ class Launcher:
                     return
 
     def _started(self) -> socket.socket:
-        if self._control is None:
+        # Until its spare keeper sees that it was killed, an order is sent, and taken by nobody.
+        if self._running is None or self._running[1].poll() is not None:
+            self._forget()
             with contextlib.ExitStack() as failed:
                 ours, theirs = map(failed.enter_context, socket.socketpair())
                 process = _process(theirs)
                 failed.pop_all()
             theirs.close()
-            self._control = ours
+            self._running = ours, process
             self._end = weakref.finalize(self, _end, ours, process)
-        return self._control
+        return self._running[0]
 
     def _forget(self) -> None:
-        self._control = None
-        if self._end is not None:
-            self._end()
+        self._running = None
+        self._end()
 
 
 def _process(control: socket.socket) -> "subprocess.Popen[bytes]":

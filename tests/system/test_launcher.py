@@ -322,17 +322,41 @@ def test_spare_keeper_takes_no_order_without_its_launcher(
     [spare] = children_of(pid) - {keeper}
     link.end(LIMIT_S)
     os.kill(spare, signal.SIGSTOP)
-    os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not is_alive(pid))
-
+    wait_until(lambda: Path(f"/proc/{spare}/stat").read_text().rpartition(")")[2][:2] == " T")
     link, reading = launcher.launch(bash("touch ran", tmp_path))
     os.close(reading)
+
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not is_alive(pid))
     os.kill(spare, signal.SIGCONT)
 
     assert heard(link, "pid") == {}
     wait_until(lambda: not is_alive(spare))
     assert not (tmp_path / "ran").exists()
     assert output_of(launcher, bash("echo again", tmp_path))[0] == "again\n"
+
+
+def test_order_right_after_the_launchers_death_is_taken_by_another_one(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    """Its spare keeper, which has not seen that yet, would drop it: the command failed."""
+    _, link = output_of(launcher, bash("true", tmp_path))
+    keeper = parent_of(int(str(heard(link, "pid")["pid"])))
+    pid = parent_of(keeper)
+    wait_until(lambda: children_of(pid) - {keeper})
+    [spare] = children_of(pid) - {keeper}
+    link.end(LIMIT_S)
+    os.kill(spare, signal.SIGSTOP)
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not is_alive(pid))
+
+    link, reading = launcher.launch(bash("echo again", tmp_path))
+    os.kill(spare, signal.SIGCONT)
+
+    with os.fdopen(reading, "rb") as output:
+        assert output.read() == b"again\n"
+    link.end(LIMIT_S)
+    wait_until(lambda: not is_alive(spare))
 
 
 def test_sandboxed_commands_start_one_behind_the_other_without_a_pause(
@@ -344,7 +368,7 @@ def test_sandboxed_commands_start_one_behind_the_other_without_a_pause(
     with theirs:
         words = [sys.executable, "-c", program, str(theirs.fileno())]
         process = subprocess.Popen(words, pass_fds=[theirs.fileno()])
-    monkeypatch.setattr(launcher, "_control", ours)
+    monkeypatch.setattr(launcher, "_running", (ours, process))
 
     found = [output_of(launcher, bash(f"echo {at}", tmp_path, nested=True)) for at in range(3)]
 
