@@ -268,6 +268,8 @@ def _recipes(text: str, goals: Collection[str]) -> str:
                 recipes[each].append(line.lstrip(" \t@+-"))
         elif found := _SETS_OF_MAKE.fullmatch(line):
             values.append(f'{found[1]}="{found[2].strip()}"')
+        elif line.startswith("$(shell"):
+            values.append(line)
         elif found := _RULE.match(line):
             targets = found[1].split()
             for each in targets:
@@ -279,7 +281,8 @@ def _recipes(text: str, goals: Collection[str]) -> str:
     is_known = {*goals} <= recipes.keys() and not re.search("%|MAKE", text)
     chosen = left if is_known else recipes
     lines = chain(values, *(recipes.get(each, ()) for each in chosen))
-    return _VALUE_OF_MAKE.sub(r"${\1}", "\n".join(lines)).replace("$$", "$")
+    script = _VALUE_OF_MAKE.sub(r"${\1}", "\n".join(lines))
+    return script.replace("$(shell ", "$(").replace("$$", "$")
 
 
 def lines_obeyed(seen: Sequence[Reading], texts: Iterable[str]) -> Iterator[str]:

@@ -1752,6 +1752,8 @@ def test_verb_amid_a_line_that_cannot_be_parsed_asks_not(script: str, *, expecte
         ("printf 'all:\\n\\tmake x\\nx:\\n\\trm -rf ~\\n' > Makefile; make; make x", True),
         ("printf 'B := build\\nclean:\\n\\trm -rf $(B)\\n' > Makefile; make clean", False),
         ("printf 'B = /srv\\nclean:\\n\\trm -rf $(B)/a\\n' > Makefile; make clean", True),
+        ("printf 'B := $(shell rm -rf ~)\\nall: ; ls\\n' > Makefile; make", True),
+        ("printf 'V := $(shell git describe)\\nall: ; echo $(V)\\n' > Makefile; make", False),
         ("printf 'x:\\n  rm -rf ~\\n' > justfile; just x", True),
         ('echo \'{"scripts": {"test": "rm -rf ~"}}\' > package.json; npm test', True),
         ('echo \'{"scripts": {"prex": "rm -rf ~", "x": "ls"}}\' > package.json; npm run x', True),
