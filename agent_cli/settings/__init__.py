@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent_cli.contracts.timeline import Json
+else:
+    Json = object  # in quotes it would be compiled; see `app.arguments`
 
 
 ENVIRONMENT_PREFIX = "AGENT_CLI_"
@@ -64,7 +66,7 @@ class Override(NamedTuple):
     """
 
     key: str
-    value: "Json | tuple[str, ...]"
+    value: Json | tuple[str, ...]
     flag: str
 
 
