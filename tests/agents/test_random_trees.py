@@ -53,7 +53,7 @@ from tests.policies.histories import llm
 
 MODEL = "claude-opus-5-5"
 DEPTH_MAX = 2
-QUICK_TREES = 20
+QUICK_TREES = 10
 SOAK_TREES = 10_000
 FAULTS = ("drop", "reset", "eof", "error", "bad_json")
 

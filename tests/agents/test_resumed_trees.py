@@ -28,7 +28,7 @@ from tests.fakes import NOT_THE_USERS, problems
 from tests.messages_api import FakeMessagesApi
 from tests.policies.histories import llm
 
-QUICK_TREES = 8
+QUICK_TREES = 5
 SOAK_TREES = 1_000
 
 
