@@ -17,7 +17,7 @@ from agent_cli.policies.shell.remote_commands import text_of, words_of
 from agent_cli.policies.shell.searches import removes
 from agent_cli.policies.shell.starters import base_name
 from agent_cli.policies.shell.syntax import descendants, source, syntax_tree
-from agent_cli.policies.shell.words import Word
+from agent_cli.policies.shell.words import Word, likely_word
 from agent_cli.system.loading import late_pattern
 
 if TYPE_CHECKING:
@@ -100,8 +100,9 @@ SEARCHES_CONTENT: Final = frozenset({"grep", "egrep", "fgrep", "rg"})
 """They list lines, or files, by what these hold."""
 _SEARCHES: Final = FINDS | SEARCHES_CONTENT
 _HANDS_ON: Final = frozenset(
-    {"command_substitution", "process_substitution", "function_definition", "variable_assignment"}
+    {"command_substitution", "process_substitution", "variable_assignment"}
 )
+_MAY_BE_SCRIPTS: Final = frozenset({"string", "raw_string", "concatenation"})
 _ONLY_SHOW: Final = frozenset({"head", "tail", "sort", "uniq", "wc", "cat", "less", "cut", "nl"})
 _TO_FILE: Final = late_pattern(r"(?<!2)>(?!\s*/dev/null|&\d)")
 
@@ -273,6 +274,8 @@ def searches_shown(script: str) -> Collection[tuple[str, Reading]]:
         words = [*map(text_of, words_of(node))] if node.type == "command" else []
         if words and (name := base_name(words[0] or "")) in _SEARCHES:
             (taken if _is_handed_on(node) else shown).add((name, tuple(words[1:])))
+        elif node.type in _MAY_BE_SCRIPTS and "|" in source(node):
+            shown |= {*searches_shown(likely_word(source(node)) or "")}
     return shown - taken
 
 
