@@ -201,25 +201,24 @@ def read_rules(path: Path, workspace: Path) -> tuple[WrittenRule, ...]:
 def add_project_rules(path: Path, workspace: Path | None, allow: Sequence[str]) -> None:
     """Allow calls in *workspace* from now on, or in every one; a missing file is created.
 
-    The tables are appended, so that comments and order stay the same.
+    Rules that it lacks are appended in a table, so that comments and order stay the same.
 
     Raises:
         SettingsError: The file cannot be written, or is invalid.
     """
-    if path.exists():
-        # Do not append to a file that could not be read again.
-        read_rules(path, workspace or Path("/"))
-    block = _table(os.path.realpath(workspace) if workspace else _EVERY, allow)
+    where = os.path.realpath(workspace) if workspace else _EVERY
     try:
         paths.private_dir(path.parent)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        with (
-            locked_if_possible(paths.state_dir() / _LOCK),
-            os.fdopen(os.open(path, flags, 0o600), "wb", buffering=0) as stream,
-        ):
-            append_all(stream.fileno(), block.encode())
+        with locked_if_possible(paths.state_dir() / _LOCK):
+            # Nothing is appended to a file that could not be read again.
+            known = _rules_in(path, read_file(path)) if path.exists() else []
+            if not (missing := [each for each in allow if (where, "allow", each) not in known]):
+                return
+            with os.fdopen(os.open(path, flags, 0o600), "wb", buffering=0) as stream:
+                append_all(stream.fileno(), _table(where, missing).encode())
     except UnicodeEncodeError as error:
-        raise SettingsError(f"{path} cannot hold the name of {workspace!a}") from error
+        raise SettingsError(f"{path} cannot hold {[where, *allow]!a}") from error
     except OSError as error:
         raise SettingsError(f"{path} cannot be written: {error.strerror}") from error
 
@@ -234,12 +233,13 @@ def remove_project_rules(path: Path, workspace: Path, is_meant: Callable[[str], 
     """
     here = os.path.realpath(workspace)
     with locked_if_possible(paths.state_dir() / _LOCK):
-        text = read_file(path)
-        meant = [
-            (project, kind, rule)
-            for project, kind, rule in _rules_in(path, text)
-            if kind == "allow" and _holds_in(project, here) and is_meant(rule)
-        ]
+        if not path.exists():
+            return False
+        read_file(path)  # or an error that says why it cannot be read
+        text = path.read_bytes().decode()  # with its line ends
+        held = (each for each in _rules_in(path, text) if _holds_in(each[0], here))
+        if not (meant := [each for each in held if each[1] == "allow" and is_meant(each[2])]):
+            return False
         for each in meant:
             text = _without(path, text, each)
         try:
@@ -255,12 +255,14 @@ def _without(path: Path, text: str, gone: tuple[str | None, str, str]) -> str:
     rules.remove(gone)
     project, _, rule = gone
     quoted = "|".join(map(re.escape, (_toml_text(rule), f'"{rule}"', f"'{rule}'")))
-    for found in re.finditer(rf"(?:{quoted})\s*,[ \t]*|,?[ \t]*(?:{quoted})", text):
-        shorter = text[: found.start()] + text[found.end() :]
-        with suppress(SettingsError):
-            if _rules_in(path, shorter) == rules:
-                return shorter.replace(_table(project, ()), "") if project else shorter
-    raise SettingsError(f"{path}: take the rule {rule} out by hand; it is not written on one line")
+    line = rf"(?m:^[ \t]*(?:{quoted})[ \t]*,?[ \t]*\r?\n)"
+    for written in (line, rf"(?:{quoted})\s*,[ \t]*", rf",?[ \t]*(?:{quoted})"):
+        for found in re.finditer(written, text):
+            shorter = text[: found.start()] + text[found.end() :]
+            with suppress(SettingsError):
+                if _rules_in(path, shorter) == rules:
+                    return shorter.replace(_table(project, ()), "") if project else shorter
+    raise SettingsError(f"{path}: take the rule {rule} out by hand; it has a form of its own")
 
 
 def _table(folder: str, allow: Sequence[str]) -> str:
@@ -270,7 +272,7 @@ def _table(folder: str, allow: Sequence[str]) -> str:
 
 def _rules_in(path: Path, text: str) -> list[tuple[str | None, str, str]]:
     try:
-        return list(_rules(path, tomllib.loads(text)))
+        return list(_rules(path, tomllib.loads(text.removeprefix("\ufeff"))))
     except (ValueError, RecursionError) as error:
         raise _no_toml(path, text, error) from error
 

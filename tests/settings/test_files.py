@@ -18,6 +18,7 @@ from agent_cli.settings.files import (
 from agent_cli.settings.load import load_settings
 from agent_cli.system import paths
 from tests.full_disks import full_disk
+from tests.tables import each_row
 
 SPANNING = '''# one
 first = """
@@ -140,6 +141,54 @@ def test_removed_rule_leaves_the_rest_of_the_file(tmp_path: Path) -> None:
         f'\n[[projects]]\npath = "{tmp_path}/other"\nallow = ["bash(make *)", "bash(a)"]\n'
     )
     assert FILE.stat().st_mode & 0o777 == 0o644
+
+
+LINES = """# mine\n\nallow = [
+    # "bash(a)",
+    "bash(a)",
+    'edit(*)',  # keep
+    "bash(b)"
+]
+"""
+
+
+OF_WINDOWS = LINES.replace("\n", "\r\n")
+FIRST = '    "bash(a)",\n'
+
+
+@each_row(
+    ("rule", "before", "after"),
+    [
+        ("bash(a)", LINES, LINES.replace(FIRST, "")),
+        ("edit(*)", LINES, LINES.replace("'edit(*)',  #", "#")),
+        ("bash(b)", LINES, LINES.replace('    "bash(b)"\n', "")),
+        ("bash(a)", OF_WINDOWS, OF_WINDOWS.replace(FIRST.replace("\n", "\r\n"), "")),
+        ("bash(a)", "\ufeff" + LINES, "\ufeff" + LINES.replace(FIRST, "")),
+        ("bash(c)", LINES, LINES),
+    ],
+)
+def test_only_a_removed_rule_leaves_the_file(
+    tmp_path: Path, rule: str, before: str, after: str
+) -> None:
+    """Not the other lines of its array, the line ends of Windows, or a byte order mark."""
+    FILE.write_bytes(before.encode())
+
+    remove_project_rules(FILE, tmp_path, lambda each: each == rule)
+
+    assert FILE.read_bytes().decode() == after
+
+
+def test_rule_is_added_once_and_removed_from_no_file(tmp_path: Path) -> None:
+    """Also where another session added it, or the user took the file away."""
+    for _ in range(2):
+        add_project_rules(FILE, tmp_path, ["edit(*)"])
+    once = FILE.read_text()
+    add_project_rules(FILE, None, ["edit(*)"])
+    FILE.unlink()
+
+    assert once.count("edit(*)") == 1
+    assert not remove_project_rules(FILE, tmp_path, lambda _: True)
+    assert not FILE.exists()
 
 
 def test_rule_that_is_not_written_as_it_is_read_stays(tmp_path: Path) -> None:
