@@ -142,10 +142,12 @@ class PermissionsPort(Protocol):
         ...
 
     def remove_rule(self, rule: Rule) -> str:
-        """Take back *rule*, which allows and was added by an answer; return where it held.
+        """Take back *rule*, which allows, from this session and the project's file.
+
+        Returns where it held. Another file or option that allows the same goes on to do so.
 
         Raises:
-            SettingsError: It stands elsewhere, or the file cannot be changed.
+            SettingsError: It stands only elsewhere, or the file cannot be changed.
         """
         ...
 

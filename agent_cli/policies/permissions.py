@@ -253,18 +253,24 @@ class Permissions:
     def remove_rule(self, rule: Rule) -> str:
         """Take back *rule*, in this session and in the project's file; return where it held.
 
+        Another file or option that allows the same goes on to do so.
+
         Raises:
-            SettingsError: Another file has it, or the file cannot be changed.
+            SettingsError: It stands only elsewhere, or the file cannot be changed.
         """
-        stored, held = self._project_rules, _THIS_SESSION
-        file = rule.origin.rpartition(":")[0] or rule.origin
-        if stored and str(stored.file) in (file, rule.origin):
+        stored, file, held = self._project_rules, str(self.project_file), _THIS_SESSION
+        same = [each for each in self._rules.allow if _is_same(each, rule)]
+        in_file = [
+            each for each in same if each.origin == file or each.origin.startswith(f"{file}:")
+        ]
+        gone = [*in_file, *(each for each in same if each.origin == _THIS_SESSION)]
+        if not gone:
+            raise SettingsError(f"{rule} is set in {rule.origin}: change it there")
+        if stored and in_file:
             is_wide = stored.remove(lambda each: _is_same(parse_rule(each), rule))
             held = "every project" if is_wide else "this project"
-        elif rule.origin != _THIS_SESSION:
-            raise SettingsError(f"{rule} is set in {rule.origin}: change it there")
-        kept = (each for each in self._rules.allow if not _is_same(each, rule))
-        self._rules = replace(self._rules, allow=tuple(kept))
+        left = tuple(each for each in self._rules.allow if each not in gone)
+        self._rules = replace(self._rules, allow=left)
         return held
 
     def about_host(self, host: str, port: int) -> tuple[RuleKind, Rule] | None:

@@ -238,6 +238,35 @@ def test_btw_is_answered_while_a_call_is_at_work() -> None:
     assert "still at work" not in last
 
 
+def test_permissions_command_takes_back_only_what_allows_and_stands_in_its_file() -> None:
+    """A rule that denies the same, or an option, goes on to count, which is said."""
+    paths.config_dir().mkdir(parents=True)
+    paths.permissions_file().write_text('deny = ["bash(x *)"]\nallow = ["bash(x *)"]\n')
+    script = [
+        "/permissions remove bash(x *)",
+        "/permissions remove bash(x *)",
+        "/permissions remove 1",
+        "/permissions remove nosuch",
+        f"/permissions remove {'9' * 5_000}",
+        "/permissions allow bash(y\x1b[31m *)",
+        "/permissions",
+    ]
+    with serve_in_thread(reply("Done.")) as api:
+        ran = agent_cli("--allow", "bash(x *)", script="\n".join(script), api=api)
+
+    file = paths.shown(str(paths.permissions_file()))
+    assert (
+        "no longer allowed in every project: bash(x *); flag --allow still allows it\n"
+        "bash(x *) is set in flag --allow: change it there\n"
+        f"bash(x *) is to deny, set in {file}:1: change it there, it counts from the next start\n"
+        "no rule is nosuch: /permissions lists them with numbers\n"
+    ) in ran.stderr
+    assert re.search(r"9…? is not one of the numbers from 1 to 2$", ran.stderr, re.MULTILINE)
+    assert re.search(r"^2  allow  bash\(x \*\)  flag --allow$", ran.stderr, re.MULTILINE)
+    assert re.search(r"^3  allow  bash\(y\\x1b\[31m \*\)  ", ran.stderr, re.MULTILINE)
+    assert paths.permissions_file().read_text().startswith('deny = ["bash(x *)"]\nallow = []\n')
+
+
 def test_permissions_command_adds_a_rule_and_takes_it_back() -> None:
     """At once and for later sessions, as "don't ask again" does; rules of other files stay."""
     touch = reply(tool_use("bash", {"command": "touch made"}))

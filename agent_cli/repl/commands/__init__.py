@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 LISTED_MAX: Final = 10
 """Rows of a list with numbers."""
+_DIGITS_MAX: Final = 9
 
 
 class Controls(Protocol):
@@ -199,7 +200,8 @@ def index_of(typed: str, count: int) -> int:
         UsageError: It is not a number from 1 to *count*.
     """
     number = typed.strip()
-    if not number.isdecimal() or not 1 <= int(number) <= count:
+    # Of thousands of digits Python makes no number.
+    if not number.isdecimal() or len(number) > _DIGITS_MAX or not 1 <= int(number) <= count:
         raise UsageError(f"{one_line(number)} is not one of the numbers from 1 to {count}")
     return int(number) - 1
 

@@ -164,7 +164,7 @@ def _permissions(context: Context, argument: str) -> None:
     columns = [Column("", right=True), Column("verdict"), Column("rule")]
     columns.append(Column("set in", style="dim"))
     rows = [
-        (str(number), kind, str(rule), paths.shown(rule.origin))
+        (str(number), kind, reveal(str(rule)), paths.shown(rule.origin))
         for number, (kind, rule) in enumerate(permissions.rules(), 1)
     ]
     show(context, Table(columns, rows, empty="no rules"))
@@ -198,17 +198,22 @@ def _remove(context: Context, named: str) -> None:
     """
     permissions = context.app.permissions
     rules = list(permissions.rules())
-    texts = [str(rule) for _, rule in rules]
-    if named not in texts and not rules:
+    if not rules:
         raise UsageError("there are no rules to remove")
-    kind, rule = rules[texts.index(named) if named in texts else index_of(named, len(rules))]
+    found = [each for each in rules if str(each[1]) == named]  # those that allow are the last
+    if not found and not named.isdecimal():
+        raise UsageError(f"no rule is {one_line(named)}: /permissions lists them with numbers")
+    kind, rule = found[-1] if found else rules[index_of(named, len(rules))]
     if kind != "allow":
         raise UsageError(
-            f"{rule} is to {kind}, set in {rule.origin or 'the settings'}: change it there, it"
-            " counts from the next start"
+            f"{rule} is to {kind}, set in {paths.shown(rule.origin) or 'the settings'}: change it"
+            " there, it counts from the next start"
         )
     held = permissions.remove_rule(rule)
-    context.writer.aside(f"no longer allowed in {held}: {reveal(str(rule))}")
+    left = [each for kind, each in permissions.rules() if kind == "allow"]
+    still = [paths.shown(each.origin) for each in left if str(each) == str(rule)]
+    but = f"; {still[0]} still allows it" if still else ""
+    context.writer.aside(f"no longer allowed in {held}: {reveal(str(rule))}{but}")
 
 
 def _permissions_usage(context: Context, verb: str, rule: str) -> str:
