@@ -38,15 +38,14 @@ Item: TypeAlias = SessionMessage | Exception
 _BLOCKS: TypeAdapter[ContentBlock] = TypeAdapter(ContentBlock)
 _KIND_CHARS = 40
 _PARTS_MAX = 1000
-# How an answer begins, whatever the order of its members, and how one ends whose id is last.
+# How an answer begins, and how one ends whose id is last.
 _RESPONSE = re.compile(
-    rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*'
-    rb'(?:"id"\s*:\s*(?P<id>\d+)\s*,(?!\s*"method")|"(?:result|error)"\s*:)'
-    rb'|"id"\s*:\s*(?P<first>\d+)\s*,\s*"jsonrpc"\s*:(?!\s*"2\.0"\s*,\s*"method")'
-    rb'|"(?:result|error)"\s*:(?=.*"jsonrpc"))',
+    rb'\s*\{(?=.*"jsonrpc")'
+    rb'(?:\s*"jsonrpc"\s*:\s*"2\.0"\s*,|\s*"id"\s*:\s*(?P<id>\d{1,18})\s*,){0,2}'
+    rb'\s*"(?:result|error)"\s*:',
     re.DOTALL,
 )
-_ID_LAST = re.compile(rb'"id"\s*:\s*(\d+)\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
+_ID_LAST = re.compile(rb'"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
 _END_BYTES = 100
 _MESSAGE = b'{"jsonrpc"'
 _UNREADABLE = ErrorData(code=NO_ANSWER, message="its answer is not JSON")
@@ -90,7 +89,7 @@ def parsed(text: bytes, *, asked: RequestId | None = None) -> Sequence[Item]:
                 return [error]
             # Its request must not wait. Where it broke off before its id, it may be the only one.
             last = _ID_LAST.search(text[-_END_BYTES:])
-            id = answer["id"] or answer["first"] or (last[1] if last else None)
+            id = answer["id"] or (last[1] if last else None)
             message = JSONRPCError(jsonrpc="2.0", id=int(id) if id else None, error=_UNREADABLE)
         else:
             batch = written if is_array(written) else [written]

@@ -254,6 +254,11 @@ def no_json_with_its_id_first(id: Any) -> None:
 
 
 @action(NOT_JSON)
+def no_json_with_its_version_last(id: Any) -> None:
+    write(b'{"id": %d, %s, "jsonrpc": "2.0"}\n' % (id, RESULT))
+
+
+@action(NOT_JSON)
 def no_json_with_its_id_last(id: Any) -> None:
     write(b'{"jsonrpc": "2.0", %s, "id": %d}\n' % (RESULT, id))
 
@@ -271,6 +276,19 @@ def a_line_break_in_a_text_before_its_id(id: Any) -> None:
 @action("answered")
 def a_request_that_is_no_json(id: Any) -> None:
     write(b'{"jsonrpc": "2.0", "id": %d, "method": "roots/list", "params": {x}}\n' % id)
+    answer(id)
+
+
+@action("answered")
+def a_request_that_is_no_json_with_its_method_last(id: Any) -> None:
+    write(b'{"jsonrpc": "2.0", "id": %d, "params": {x}, "method": "roots/list"}\n' % id)
+    write(b'{"id": %d, "jsonrpc": "2.0", "params": {x}, "method": "roots/list"}\n' % id)
+    answer(id)
+
+
+@action("answered")
+def an_id_of_thousands_of_digits(id: Any) -> None:
+    write(b'{"jsonrpc": "2.0", "id": %s, "result": {x}}\n' % (b"9" * 5_000))
     answer(id)
 
 
