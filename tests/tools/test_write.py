@@ -31,11 +31,20 @@ async def test_write_to_a_path_that_names_a_directory_makes_no_file(tools: Tools
 
 async def test_write_to_a_path_of_windows_makes_no_file_of_that_name(tools: Tools) -> None:
     """Under WSL people paste such paths, and models repeat them."""
-    for path in ("C:\\Users\\me\\x.txt", "d:/new/x.txt"):
+    for path in ("C:\\Users\\me\\x.txt", "d:/new/x.txt", "@C:\\x.txt"):
         error = await tools.error("write", path=path, content="one")
 
         assert error.startswith(f"{path} is a path of Windows")
     assert list(tools.root.iterdir()) == []
+
+
+async def test_write_uses_a_folder_that_is_named_as_a_drive(tools: Tools) -> None:
+    """Wine has links of such names."""
+    (tools.root / "c:").mkdir()
+
+    await tools.text("write", path="c:/x.txt", content="one")
+
+    assert (tools.root / "c:" / "x.txt").read_text() == "one"
 
 
 async def test_write_makes_no_workspace_in_the_place_of_one_that_was_moved(tools: Tools) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agent_cli_tools.workspace import Workspace
 
 CONTENT_CHARS_MAX = 2_000_000
-_DRIVE: Final = late_pattern(r"[A-Za-z]:[\\/]")
+_DRIVE: Final = late_pattern(r"@?([A-Za-z]:)[\\/]")
 
 _DESCRIPTION = "Create a file, or replace one read in full."
 
@@ -96,7 +96,9 @@ def _file_at(workspace: "Workspace", written: str) -> Path:
     path = workspace.resolve(written, to_write=True)
     if written.endswith("/") and not path.exists():
         raise ToolError(f"{written} names a directory. Name the file; its directories are made.")
-    if _DRIVE.match(written) and not path.exists():
+    drive = _DRIVE.match(written)
+    # Wine has links named as drives.
+    if drive and not path.exists() and not (workspace.root / drive[1]).exists():
         raise ToolError(
             f"{written} is a path of Windows, and this system has no drives: the file would get"
             " all of it as its name. Write a path of this system, as glob and `ls` show it."
