@@ -60,7 +60,7 @@ def import_at_once(imports, modules, first=()):
 
 def start(launcher):
     start_now(launcher)
-    launchers.append(launcher._control)
+    launchers.append(launcher._running)
 
 EarlyImports.begin = import_at_once
 start_now, Launcher.start = Launcher.start, start
