@@ -43,6 +43,7 @@ class CallHooks:
         finish: Finish,
         covers: Callable[[ToolCall, str], bool],
         heard: Callable[[HookAnswer], None],
+        asks: Callable[[ToolCall], None],
         stopped: Callable[[], str] = str,
     ) -> None:
         """Wrap the functions *authorize* and *finish*.
@@ -52,6 +53,7 @@ class CallHooks:
             finish: The final size limit of a result.
             covers: Whether a permission rule, the `if` of a hook, covers a call.
             heard: Called with every answer, for its other parts than the decision.
+            asks: Called with a call that a hook asks about, which no new rule answers.
             stopped: Returns why a hook ended the run, or "".
         """
         self._runs = runs
@@ -60,6 +62,7 @@ class CallHooks:
         self._finish = finish
         self._covers = covers
         self._heard = heard
+        self._asks = asks
         self._stopped = stopped
         self._answers: dict[_Key, HookAnswer] = {}
         self._contexts: dict[str, tuple[str, ...]] = {}
@@ -118,13 +121,7 @@ class CallHooks:
             return _denied(before)
         try:
             call, params = _changed(call, tool, params, before)
-            verdict = await self._authorize(call, tool, params)
-            if before.decision == "ask" and isinstance(verdict, Allow):
-                verdict = Ask(before.reason, may_read=True, holds=verdict.holds)
-            elif before.decision == "ask" and isinstance(verdict, Ask):
-                verdict = replace(verdict, attempt_failed=None)
-            elif before.decision == "allow" and isinstance(verdict, Ask) and verdict.by_mode:
-                verdict = Allow(holds=verdict.holds)
+            verdict = await self._beside(before, call, tool, params)
             request = HookAnswer()
             if isinstance(verdict, Ask) and verdict.attempt_failed is None:
                 request = await self._answer("PermissionRequest", call)
@@ -132,7 +129,9 @@ class CallHooks:
                     return _denied(request)
                 if request.updated is not None:
                     call, params = _changed(call, tool, params, request)
-                    verdict = await self._authorize(call, tool, params)
+                    if before.decision == "allow":  # It has seen another input.
+                        before = replace(before, decision=None)
+                    verdict = await self._beside(before, call, tool, params)
                 if request.decision == "allow" and isinstance(verdict, Ask) and verdict.by_mode:
                     verdict = Allow(holds=verdict.holds)
         except ToolError as error:
@@ -143,6 +142,20 @@ class CallHooks:
         if call.input == proposed:
             return verdict
         return replace(verdict, input=call.input)
+
+    async def _beside(
+        self, before: HookAnswer, call: ToolCall, tool: Tool, params: object
+    ) -> Verdict:
+        """Return the permissions' verdict joined with the answer of the PreToolUse hooks."""
+        verdict = await self._authorize(call, tool, params)
+        if before.decision == "ask" and not isinstance(verdict, Deny):
+            self._asks(call)
+            if isinstance(verdict, Allow):
+                return Ask(before.reason, may_read=True, holds=verdict.holds)
+            return replace(verdict, by_mode=False, attempt_failed=None)
+        if before.decision == "allow" and isinstance(verdict, Ask) and verdict.by_mode:
+            return Allow(holds=verdict.holds)
+        return verdict
 
     async def _refused(self, call: ToolCall, verdict: Deny) -> Deny:
         """Run PermissionDenied hooks, and add their text to the reason."""

@@ -152,6 +152,8 @@ class Permissions:
                 looser_modes=tuple(m for m, v in verdicts.items() if isinstance(v, Allow)),
                 refusing_modes=tuple(m for m, v in verdicts.items() if isinstance(v, Deny)),
             )
+        else:
+            self._asked.pop(call.id, None)  # A hook may have changed its input since.
         return during(decision.verdict, mode, lambda: self.mode)
 
     def decide(
@@ -206,6 +208,10 @@ class Permissions:
         """Add *fact* to what the question about *call* shows."""
         known = self.asked_about(call)
         self._asked[call.id] = replace(known, facts=(*known.facts, fact))
+
+    def ask_each_time(self, call: ToolCall) -> None:
+        """Let no rule and no other mode answer the question about *call*: a hook asks it."""
+        self._asked[call.id] = replace(self.asked_about(call), rules=(), looser_modes=())
 
     async def recall(self, call: ToolCall, tools: Iterable[Tool]) -> None:
         """Recompute the facts about *call* if another process asked about it."""

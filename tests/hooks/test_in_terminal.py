@@ -145,6 +145,25 @@ def test_running_and_asking_guards_are_shown_and_esc_ends_them(tmp_path: Path) -
     assert "no files match" not in str(stopped)
 
 
+def test_question_of_a_guard_offers_no_rule_that_would_answer_it() -> None:
+    """An "always" for one call would answer the guard's question about the next, too."""
+    ask = json.dumps({"hookSpecificOutput": {"permissionDecision": "ask"}})
+    hooks(PreToolUse=command(f"echo '{ask}'", "Write"))
+    calls = [tool_use("write", {"path": name, "content": "x"}) for name in ("one.md", "two.md")]
+    script_of = (reply(bash("mkdir three")), reply(*calls), reply("Done."))
+    with serve_in_thread(*script_of) as api, in_terminal(api) as terminal:
+        terminal.until_prompt()
+        terminal.send("go\r")
+        for shown, offers in (("mkdir three", True), ("two.md", False)):
+            terminal.until(shown)
+            terminal.until("❯ ")
+            _, _, question = terminal.text.rpartition(shown)
+            assert (" this session" in question) is offers
+            terminal.send("y\r")
+        terminal.until("Done.")
+        terminal.until_prompt()
+
+
 def test_compaction_runs_pre_compact_and_post_compact_hooks(tmp_path: Path) -> None:
     """The output of PreCompact goes to the summary; its denial prevents the compaction."""
     hooks(

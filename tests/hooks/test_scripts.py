@@ -13,6 +13,7 @@ from agent_cli.system import paths
 from tests.e2e.program import Finished, agent_cli, results_in, text_of
 from tests.messages_api import Answer, reply, serve_in_thread, tool_use
 from tests.messages_api.script import Payload
+from tests.tables import each_row
 
 YOLO = ("--permission-mode", "yolo")
 
@@ -372,6 +373,28 @@ def test_permission_request_hook_answers_for_the_user(tmp_path: Path) -> None:
     assert (tmp_path / "a").exists()
     assert not (tmp_path / "b").exists()
     assert run.code == 0
+
+
+@each_row("mode", ["yolo", "ask"])
+@each_row("answer", [{}, {"behavior": "allow"}])
+@each_row("changed", [{}, {"updatedInput": {"command": "touch b"}}])
+def test_question_of_a_guard_stays_whatever_a_permission_request_hook_answers(
+    tmp_path: Path, mode: str, answer: dict[str, Json], changed: dict[str, Json]
+) -> None:
+    """The strictest wins; nobody can be asked here."""
+    ask = {"hookSpecificOutput": {"permissionDecision": "ask"}}
+    request = {"hookSpecificOutput": {"decision": answer | changed}}
+    Path.home().joinpath("request.json").write_text(json.dumps(request))
+    hooks(
+        PreToolUse=command(f"echo '{json.dumps(ask)}'"),
+        PermissionRequest=command("cat ~/request.json"),
+    )
+
+    run, _ = printed(reply(bash("touch a")), arguments=("--permission-mode", mode))
+
+    assert run.code == 3
+    assert not (tmp_path / "a").exists()
+    assert not (tmp_path / "b").exists()
 
 
 def test_allow_of_a_guard_does_not_override_an_ask_rule(tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ async def test_guard_is_asked_once_about_a_call_and_its_answer_is_then_forgotten
         finish=lambda _call, result: result,
         covers=lambda _call, _rule: True,
         heard=lambda _answer: None,
+        asks=lambda _call: None,
     )
     call = ToolCall("call_0", "echo", {"text": "a"})
     turn = Turn(
@@ -82,6 +83,7 @@ async def test_call_that_a_hook_asks_about_is_not_attempted_before(tmp_path: Pat
         finish=lambda _call, result: result,
         covers=lambda _call, _rule: True,
         heard=lambda _answer: None,
+        asks=lambda _call: None,
     )
 
     verdict = await calls.authorize(ToolCall("call_0", "echo", {"text": "a"}), ECHO, None)

@@ -215,6 +215,7 @@ class SessionHooks:
             finish=config.finish_result,
             covers=lambda call, rule: covers(call, rule, reach),
             heard=asking.heard,
+            asks=self._permissions.ask_each_time,
             stopped=lambda: asking.stop,
         )
         return replace(
