@@ -94,11 +94,20 @@ def denied_by_plan(commands: tuple[str, ...] = ()) -> Decision:
     return denied("plan mode allows only reading", reply, commands=commands)
 
 
-def during(verdict: Verdict, mode: Mode, current: Callable[[], Mode]) -> Verdict:
-    """Return *verdict*, which holds until the *current* mode is stricter than *mode*."""
+def during(
+    verdict: Verdict,
+    mode: Mode,
+    current: Callable[[], Mode],
+    unless: Callable[[], bool] = lambda: False,
+) -> Verdict:
+    """Return *verdict*, which holds until *unless*, or until *current* is stricter than *mode*."""
     if isinstance(verdict, Deny):
         return verdict
-    return replace(verdict, holds=lambda: stricter(current(), mode) == mode)
+    earlier = verdict.holds
+    return replace(
+        verdict,
+        holds=lambda: earlier() and stricter(current(), mode) == mode and not unless(),
+    )
 
 
 def is_covered(asked: ApprovalFacts, allow: Sequence[Rule]) -> bool:

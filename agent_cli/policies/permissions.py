@@ -100,7 +100,8 @@ class Permissions:
         """
         self._unkept = unkept
         self.mode: Mode = mode
-        self._rules = rules
+        self._all_rules = rules
+        self._taken_back: list[Rule] = []
         self._access = access
         self._commands = CommandCalls(reach=reach, auto_allow=auto_allow, trusted=trusted)
         self._files = FileCalls(reach=reach, own_dirs=own_dirs, access=access, grants=grants)
@@ -154,7 +155,13 @@ class Permissions:
             )
         else:
             self._asked.pop(call.id, None)  # A hook may have changed its input since.
-        return during(decision.verdict, mode, lambda: self.mode)
+        taken_back = [*self._taken_back]
+        return during(
+            decision.verdict,
+            mode,
+            lambda: self.mode,
+            unless=lambda: any(each not in taken_back for each in self._taken_back),
+        )
 
     def decide(
         self,
@@ -275,9 +282,12 @@ class Permissions:
         if stored and in_file:
             is_wide = stored.remove(lambda each: _is_same(parse_rule(each), rule))
             held = "every project" if is_wide else "this project"
-        left = tuple(each for each in self._rules.allow if each not in gone)
-        self._rules = replace(self._rules, allow=left)
+        self._taken_back += gone
         return held
+
+    def follow(self, session: "Permissions") -> None:
+        """Use no rule that the user takes back in *session*, or has taken back there."""
+        self._taken_back = session._taken_back
 
     def about_host(self, host: str, port: int) -> tuple[RuleKind, Rule] | None:
         """Return the strongest rule about *host* at *port*, with its kind; None without one."""
@@ -329,6 +339,13 @@ class Permissions:
         return self.mode == "yolo" or self._commands.allows_every_effect(command, self._rules)
 
     @property
+    def _rules(self) -> RuleSet:
+        if not self._taken_back:
+            return self._all_rules
+        kept = (each for each in self._all_rules.allow if each not in self._taken_back)
+        return replace(self._all_rules, allow=tuple(kept))
+
+    @property
     def _reach(self) -> Reach:
         return self._commands.reach
 
@@ -344,8 +361,9 @@ class Permissions:
         return asked_paths != paths
 
     def _allow(self, rule: Rule) -> None:
-        if rule not in self._rules.allow:
-            self._rules = replace(self._rules, allow=(*self._rules.allow, rule))
+        self._taken_back[:] = [each for each in self._taken_back if each != rule]
+        if rule not in self._all_rules.allow:
+            self._all_rules = replace(self._all_rules, allow=(*self._all_rules.allow, rule))
 
 
 def _is_same(one: Rule, other: Rule) -> bool:

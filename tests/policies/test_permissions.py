@@ -792,6 +792,26 @@ async def test_rule_remembered_for_the_project_is_stored_and_applies_at_once() -
     assert [rule.origin for _kind, rule in keeps.rules()] == ["permissions.toml"]
 
 
+async def test_call_that_a_rule_allowed_is_checked_again_once_the_rule_is_taken_back() -> None:
+    """It may wait for minutes behind another call; a rule that is added changes nothing."""
+    permissions = policy()
+    call = call_of(BASH, {"command": "npm test"})
+    await permissions(call, BASH, {})
+    permissions.remember(call)
+    verdict = await permissions(call, BASH, {})
+    assert isinstance(verdict, Allow)
+
+    permissions.allow_rule("bash(make *)", ["bash"])
+    assert verdict.holds()
+    [rule] = [rule for _kind, rule in permissions.rules() if rule.text == "npm test *"]
+    permissions.remove_rule(rule)
+    assert not verdict.holds()
+    assert isinstance(await permissions(call, BASH, {}), Ask)
+
+    permissions.remember(call)
+    assert isinstance(await permissions(call, BASH, {}), Allow)
+
+
 async def test_facts_of_a_question_name_the_modes_that_would_answer_it_themselves() -> None:
     """For the question that is open while the mode changes; protected files ask in most."""
     permissions = policy()

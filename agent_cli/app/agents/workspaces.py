@@ -127,6 +127,7 @@ class AgentWorkspace:
         workspace = self.workspace.for_another_agent(startup.workspace)
         sandbox = parts.sandbox(startup, self.session.warn, self.session.person)
         permissions = parts.permissions(startup, sandbox, workspace, grants=False)
+        permissions.follow(self.session.permissions)
         permissions.mode = "yolo"  # each call also respects the session's mode, which may change
         return AgentWorkspace(
             self.session,

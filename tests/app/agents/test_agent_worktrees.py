@@ -24,6 +24,8 @@ from agent_cli.contracts.events import (
     ToolCall,
     ToolExecutionEnd,
 )
+from agent_cli.settings.files import add_project_rules
+from agent_cli.system import paths
 from agent_cli.system.worktrees import (
     Worktree,
     WorktreeMark,
@@ -432,3 +434,30 @@ async def test_directory_added_while_an_agent_works_is_open_to_it(
 
     assert sorted(file.name for file in other.iterdir()) == ["touched", "written"]
     assert f"lets the file tools use {other} too" in told(Program(run.app, script), "change it")
+
+
+@pytest.mark.parametrize("isolation", ["none", "worktree"])
+async def test_rule_that_is_taken_back_holds_for_no_agent_any_longer(
+    repository: Path, isolation: str
+) -> None:
+    """Neither for one that works, nor for one that begins later."""
+    add_project_rules(paths.permissions_file(), repository, ["bash(touch *)"])
+    gate = Gate()
+    touch = reply(tool_use("bash", {"command": "touch made"}))
+    agent = {"agent": "general", "isolation": isolation}
+    script = Script(
+        go=[started("change it", **agent), started("and this", **agent), reply("Done.")],
+        change_it=[touch, reply(touch.blocks[0], gate=gate, hold_at=0), reply("Left out.")],
+        and_this=[touch, reply("Left out.")],
+    )
+    person = Person(Approved())
+    async with program(script, person=person, mode="ask") as run, asyncio.TaskGroup() as group:
+        group.create_task(run.prompt())
+        await until(lambda: len(script.bodies("change it")) == 2)
+        assert person.asked == []
+        [rule] = [rule for _, rule in run.app.permissions.rules() if rule.text == "touch *"]
+        run.app.permissions.remove_rule(rule)
+        person.decisions += [Approved()] * 2
+        gate.open(100)
+
+    assert [name for _, name in person.asked] == ["bash", "bash"]
