@@ -227,7 +227,10 @@ class Permissions:
                 if tool.asks_person:
                     self._own_questions.add(call.id)
                 with suppress(ToolError):  # Its input may no longer be valid.
-                    await self(call, tool, check_input(tool, call.input))
+                    verdict = await self(call, tool, check_input(tool, call.input))
+                    if isinstance(verdict, Ask) and verdict.reason not in call.reason:
+                        # Since the question, a symlink may lead its path elsewhere.
+                        self.add_fact(call, verdict.reason)
 
     def remember(self, call: ToolCall, origin: str = _THIS_SESSION) -> None:
         """Allow calls like this one for the rest of the session; *origin* names the source."""

@@ -736,7 +736,9 @@ async def test_resumed_approval_offers_the_same_rules_as_before() -> None:
     """S2-31: the rules offered are not stored but derived from the recorded call."""
     call, wrong = call_of(BASH, {"command": "npm test"}), call_of(BASH, {}, "t2")
     here, later = policy(), policy()
-    await here(call, BASH, {"command": "npm test"})
+    verdict = await here(call, BASH, {"command": "npm test"})
+    assert isinstance(verdict, Ask)
+    call = replace(call, reason=verdict.reason)
 
     for each in (call, wrong, ToolCall("t3", "gone", {})):
         await later.recall(each, (BASH, EDIT))
@@ -744,6 +746,26 @@ async def test_resumed_approval_offers_the_same_rules_as_before() -> None:
     assert later.asked_about(call) == here.asked_about(call)
     assert later.asked_about(call).rules
     assert later.asked_about(wrong).rules == later.asked_about(ToolCall("t3", "gone", {})).rules
+
+
+async def test_resumed_approval_tells_where_a_new_symlink_leads(tmp_path: Path) -> None:
+    """The question shows the path that was asked about, and the reason of that time."""
+    folder, unmoved, moved = tmp_path / "folder", policy(tmp_path), policy(tmp_path)
+    folder.mkdir()
+    edit = replace(EDIT, writes=lambda given: [str((tmp_path / given["path"]).resolve())])
+    call = call_of(edit, {"path": "folder/pre-commit"})
+    verdict = await policy(tmp_path)(call, edit, call.input)
+    assert isinstance(verdict, Ask)
+    call = replace(call, reason=verdict.reason)
+
+    await unmoved.recall(call, (edit,))
+    folder.rmdir()
+    folder.symlink_to(tmp_path / ".husky")
+    await moved.recall(call, (edit,))
+
+    assert unmoved.asked_about(call).facts == ()
+    [fact] = moved.asked_about(call).facts
+    assert ".husky/pre-commit" in fact
 
 
 async def test_remembered_rules_apply_for_the_rest_of_the_session() -> None:
