@@ -9,6 +9,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from fnmatch import filter as names_like
 from itertools import chain, islice, pairwise
 from typing import Final
 
@@ -119,13 +120,18 @@ _SWITCH: Final = late_pattern(
 _DRIVE: Final = late_pattern(r"(?<!\w)\w+:(?=[/\s\"']|$)")
 _NAMES_NOTHING: Final = late_pattern(r"rm -rf (?=\s*(?:[;|})&\n\"']|$))")
 _SETS_OF_MAKE: Final = late_pattern(
-    r"(?:export\s+)?([A-Za-z_]\w*)\s*(?::{0,3}|\?|!)=\s*(.*)", re.ASCII
+    r"(?:(?:export|override|private)\s+)*([A-Za-z_]\w*)\s*(:{0,3}|[?!+])=\s*(.*)", re.ASCII
 )
+_DEFINITION: Final = late_pattern(r"(?ms)^define\s+(\w+)[^\n]*\n(.*?)\nendef\b", re.ASCII)
+_RUNS_SHELL: Final = late_pattern(r"\$[({]shell\s.*")
 _RULE: Final = late_pattern(r"([^\s#:=][^:=#]*)::?(?!=)([^;]*)(?:;(.*))?")
-_VALUE_OF_MAKE: Final = late_pattern(r"\$[({]([A-Za-z_]\w*)[)}]", re.ASCII)
-_WORD: Final = late_pattern(r"[\w:.-]+")
-_LIFECYCLE: Final = ("preinstall", "install", "postinstall", "prepare")
-_RUNS_TASKS: Final = frozenset({"make", "gmake", "just", "npm", "pnpm", "yarn", "bun", "deno"})
+_VALUE_OF_MAKE: Final = late_pattern(r"(?a)\$[({](?:call\s+)?([A-Za-z_]\w*)(?:,[^(){}]*)?[)}]")
+_WORD: Final = late_pattern(r"[\w:.*-]+")
+_LIFECYCLE: Final = ("preinstall", "install", "postinstall", "prepare", "dependencies")
+_RUN_OTHERS: Final = frozenset({"t", "tst", "it", "cit", "restart"})  # those of other names
+RUNS_MAKEFILES: Final = frozenset({"make", "gmake", "bmake", "just"})
+RUNS_SCRIPTS: Final = frozenset({"npm", "pnpm", "yarn", "bun", "deno", "npx", "corepack", "turbo"})
+RUNS_TASKS: Final = RUNS_MAKEFILES | RUNS_SCRIPTS
 _LITERALS_MAX: Final = 400
 _NAMES_MAX: Final = 4
 _ONE_LINERS: Final = late_pattern(r"(?:python|perl|ruby|node|nodejs|deno|bun|php)[\d.]*")
@@ -237,52 +243,60 @@ def commands_in(code: str, *, is_test: bool = False) -> Iterator[str]:
 
 def tasks_in(text: str, seen: Sequence[Reading]) -> Iterator[str]:
     """Yield the scripts for bash of a makefile, or a package.json, *text* that *seen* may run."""
-    calls = [words[1:] for words in seen if words and base_name(words[0] or "") in _RUNS_TASKS]
+    calls = [words[1:] for words in seen if words and base_name(words[0] or "") in RUNS_TASKS]
     goals = {word for words in calls for word in words if word and not re.match("-|.*=", word)}
+    is_known = None not in chain.from_iterable(calls)
     if not text.lstrip().startswith("{"):
-        yield _recipes(text, goals)
+        yield _recipes(text, goals, is_known=is_known)
         return
     try:
         read = json.loads(text)
-    except (ValueError, RecursionError):
+        read = {**(read.get("scripts") or {}), **(read.get("tasks") or {})}
+    except (ValueError, TypeError, RecursionError):
         yield from literals_in(text)
         return
-    scripts = {**read.get("scripts", {}), **read.get("tasks", {})}
-    scripts = {name: body for name, body in scripts.items() if isinstance(body, str)}
-    left = [*_LIFECYCLE, *goals, *(["test"] if goals & {"t", "tst"} else [])]
+    scripts = {name: body for name, body in read.items() if isinstance(body, str)}
+    left = [*_LIFECYCLE, *goals, *(("test", "stop", "start") if goals & _RUN_OTHERS else ())]
     chosen = set[str]()
-    for name in left:  # those that are added, too
-        for each in ({name, f"pre{name}", f"post{name}"} & scripts.keys()) - chosen:
+    for name in left if is_known else scripts:  # those that are added, too
+        named = {name, f"pre{name}", f"post{name}", *names_like(scripts, name)}
+        for each in (named & scripts.keys()) - chosen:
             chosen.add(each)
             yield scripts[each]
             left += _WORD.findall(scripts[each])
 
 
-def _recipes(text: str, goals: Collection[str]) -> str:
+def _recipes(text: str, goals: Collection[str], *, is_known: bool) -> str:
     """Return what `make` runs for *goals*, for all of them where that is not known."""
-    values, recipes, needs = list[str](), dict[str, list[str]](), dict[str, list[str]]()
-    targets: Sequence[str] = ()
+    values, runs, targets = {"RM": "rm -f"}, list[str](), list[str]()
+    recipes, needs = dict[str, list[str]](), dict[str, list[str]]()
+    text = _DEFINITION.sub(lambda found: f"{found[1]}={found[2]}".replace("\n", "; "), text)
     for line in text.replace("\\\n", " ").split("\n"):
         if line[:1] in ("\t", " "):
             for each in targets:
                 recipes[each].append(line.lstrip(" \t@+-"))
-        elif found := _SETS_OF_MAKE.fullmatch(line):
-            values.append(f'{found[1]}="{found[2].strip()}"')
-        elif line.startswith("$(shell"):
-            values.append(line)
-        elif found := _RULE.match(line):
-            targets = found[1].split()
+            continue
+        rule = _RULE.match(line)
+        if found := _SETS_OF_MAKE.fullmatch(rule[2].strip() if rule else line):
+            name, sign, value = found[1], found[2], found[3].strip()
+            before = f"{values.get(name, '')} " if sign == "+" else ""
+            values[name] = before + (f"$({value})" if sign == "!" else value)
+        else:
+            runs += _RUNS_SHELL.findall(line)
+        if rule:
+            targets = rule[1].split()
             for each in targets:
-                recipes.setdefault(each, []).append((found[3] or "").lstrip(" \t@+-"))
-                needs.setdefault(each, []).extend(found[2].split())
+                recipes.setdefault(each, []).append((rule[3] or "").lstrip(" \t@+-"))
+                needs.setdefault(each, []).extend(rule[2].split())
     left = [*goals] or [each for each in recipes if each[0] != "."][:1]
     for each in left:  # those that are needed, too
         left += [need for need in needs.get(each, ()) if need not in left]
-    is_known = {*goals} <= recipes.keys() and not re.search("%|MAKE", text)
+    is_known = is_known and {*goals} <= recipes.keys() and not re.search("%|MAKE|DEFAULT_", text)
     chosen = left if is_known else recipes
-    lines = chain(values, *(recipes.get(each, ()) for each in chosen))
+    set_first = (f'{name}="{value}"' for name, value in values.items() if name in text)
+    lines = chain(set_first, runs, *(recipes.get(each, ()) for each in chosen))
     script = _VALUE_OF_MAKE.sub(r"${\1}", "\n".join(lines))
-    return script.replace("$(shell ", "$(").replace("$$", "$")
+    return re.sub(r"\$\(shell\s+", "$(", script).replace("$$", "$")
 
 
 def lines_obeyed(seen: Sequence[Reading], texts: Iterable[str]) -> Iterator[str]:

@@ -21,6 +21,8 @@ from agent_cli.policies.shell.entered_folders import LEADS_UP, OWN_NAMES, with_o
 from agent_cli.policies.shell.foreign_code import (
     CODE_OPTION,
     LINE_EDITORS,
+    RUNS_MAKEFILES,
+    RUNS_SCRIPTS,
     code_of,
     is_of_windows,
     starts_code,
@@ -58,6 +60,7 @@ _PUT_IN: Final = late_pattern(r"(?<!\\)(?:\\\\)*\$\{?[!#]?(\w+)", re.ASCII)
 _QUOTE: Final = late_pattern(r"[\"']")
 _RUN_FILES: Final = frozenset({"source", "."})
 _SOURCED: Final = frozenset({("source",), (".",)})
+_OPTION: Final = late_pattern(r"[-+]")
 _SHELL_SETTING: Final = late_pattern(r"[-+]\w*[oO]")
 _ANY_FILE: Final = "*"  # that is run, of which the name is not known
 _CODE_FOLLOWS: Final = late_pattern(r"-[a-zA-Z]*c")
@@ -73,8 +76,8 @@ _RUN_BY_NAME: Final[Mapping[str, Mapping[str, FileKind]]] = MappingProxyType(
         for programs, names, kind in cast(
             "Sequence[tuple[str, str, FileKind]]",
             (
-                ("make gmake just", "*akefile *.mk *ustfile", "tasks"),
-                ("npm pnpm yarn bun deno", "package.json deno.json deno.jsonc", "tasks"),
+                (" ".join(RUNS_MAKEFILES), "*akefile *.mk *ustfile", "tasks"),
+                (" ".join(RUNS_SCRIPTS), "package.json deno.json deno.jsonc", "tasks"),
                 ("python pypy ipython", "*.py", "code"),
                 ("pytest py.test unittest tox nox", "*.py", "tests"),
                 ("node nodejs tsx ts-node", "*.[cm]js *.[jt]s", "code"),
@@ -198,19 +201,23 @@ def files_run(scripts: Sequence[str]) -> Iterator[tuple[str, FileKind, bool]]:
             if (part, path, kind) not in done:
                 done.add((part, path, kind))
                 yield from _as_run(part, path, kind, is_named=path in named)
-    for words in [words for words in seen if words and _writes_files(words)]:
-        code = [*code_of(words)] if starts_code(words) else []
-        is_kept = base_name(words[0] or "") in _KEEP_INPUT
-        part = script if is_kept else shlex.join(filter(None, words))
-        each_text = chain.from_iterable(map(literals_in, code))
-        for path in {_plain_path(_OF_DD.sub("", x)) for x in chain(words[1:], each_text) if x}:
-            for kind in _kinds_of(path, kinds) if " " not in path else ():
-                yield from _as_run(part, path, kind, is_named=path in named)
+    for part, path in _written_by_programs(seen, script):
+        for kind in _kinds_of(path, kinds):
+            yield from _as_run(part, path, kind, is_named=path in named)
 
 
-def _writes_files(words: Reading) -> bool:
-    """Return whether *words* may write a file that they name: what they read, or by their code."""
-    return starts_code(words) or base_name(words[0] or "") in _KEEP_INPUT
+def _written_by_programs(seen: Sequence[Reading], script: str) -> Iterator[tuple[str, str]]:
+    """Yield each file that a program of *script* may write, behind the part with what it writes."""
+    for words in filter(None, seen):
+        part, named = script, words[1:]
+        if starts_code(words):
+            part = shlex.join(filter(None, words))
+            literals = chain.from_iterable(map(literals_in, code_of(words)))
+            named = tuple(each for each in (*named, *literals) if each and " " not in each)
+        elif base_name(words[0] or "") not in _KEEP_INPUT:
+            continue
+        for path in {_plain_path(_OF_DD.sub("", each)) for each in named if each}:
+            yield part, path
 
 
 def _is_function(name: str, script: str) -> bool:
@@ -371,8 +378,8 @@ def _scripts_run(words: Sequence[str | None]) -> Iterator[str]:
     if not is_shell(head) and head not in _RUN_FILES:
         yield from (head,) if "/" in head else ()
         return
-    if words[1:2] == ("-n",):
-        return  # it is only parsed
+    if words[1:2] == ("-n",) and not any(map(_OPTION.match, filter(None, words[2:]))):
+        return  # it is only parsed: neither `+n` nor `-i` follows
     for before, word in pairwise(words):
         if word is None or has_glob(word):
             yield from () if before and _CODE_FOLLOWS.fullmatch(before) else (_ANY_FILE,)

@@ -1754,6 +1754,15 @@ def test_verb_amid_a_line_that_cannot_be_parsed_asks_not(script: str, *, expecte
         ("printf 'B = /srv\\nclean:\\n\\trm -rf $(B)/a\\n' > Makefile; make clean", True),
         ("printf 'B := $(shell rm -rf ~)\\nall: ; ls\\n' > Makefile; make", True),
         ("printf 'V := $(shell git describe)\\nall: ; echo $(V)\\n' > Makefile; make", False),
+        ("printf 'all: ; ls\\nx: ; rm -rf ~\\n' > Makefile; for t in x; do make $t; done", True),
+        ("printf '.DEFAULT_GOAL := x\\nall: ; ls\\nx: ; rm -rf ~\\n' > Makefile; make", True),
+        ("printf 'all: x\\n\\n# y\\nx:\\n\\tls\\n\\n\\trm -rf ~\\n' > Makefile; make", True),
+        ("printf 'V != rm -rf ~\\nall: ; ls\\n' > Makefile; make", True),
+        ("printf 'all: $(shell\\trm -rf ~)\\n\\tls\\n' > Makefile; make", True),
+        ("printf 'C = rm\\nC += -rf ~\\nall: ; $(C)\\n' > Makefile; make", True),
+        ("printf 'x: C = rm -rf ~\\nx: ; $(C)\\n' > Makefile; make", True),
+        ("printf 'define c\\nrm -rf ~\\nendef\\nx:\\n\\t$(call c)\\n' > Makefile; make", True),
+        *((f"printf 'x: ; $(RM) -r {each}\\n' > Makefile; make", each == "~") for each in "~b"),
         ("printf 'x:\\n  rm -rf ~\\n' > justfile; just x", True),
         ('echo \'{"scripts": {"test": "rm -rf ~"}}\' > package.json; npm test', True),
         ('echo \'{"scripts": {"prex": "rm -rf ~", "x": "ls"}}\' > package.json; npm run x', True),
@@ -1761,6 +1770,16 @@ def test_verb_amid_a_line_that_cannot_be_parsed_asks_not(script: str, *, expecte
         ('echo \'{"scripts": {"postinstall": "rm -rf ~"}}\' > package.json; npm ci', True),
         ('echo \'{"scripts": {"release": "npm publish"}}\' > package.json; npm install', False),
         ('echo \'{"scripts": {"clean": "rm -rf dist"}}\' > package.json; npm run clean', False),
+        ('echo \'{"scripts": {"x": "rm -rf ~"}}\' > package.json; npm run $X', True),
+        ('echo \'{"scripts": {"test": "rm -rf ~"}}\' > package.json; npm it', True),
+        (
+            'echo \'{"scripts": {"a": "run-s b:*", "b:c": "rm -rf ~"}}\' > package.json; npm run a',
+            True,
+        ),
+        *(
+            (f"echo '{{\"scripts\": {x}}}' > package.json; npm test", False)
+            for x in ("null", "[1]")
+        ),
         ("npm pkg set scripts.x='rm -rf ~'; npm run x", True),
         ('echo \'require("fs").rmSync("/srv", {recursive: true})\' > index.js; node .', True),
         ("echo 'os.system(\"rm -rf ~\")' > a.py; python3 -c 'import a'", True),
@@ -1790,7 +1809,8 @@ def test_verb_amid_a_line_that_cannot_be_parsed_asks_not(script: str, *, expecte
         ),
         ("sed -i s/foo/bar/ a.sh && sh a.sh", False),
         ("docker exec -i c sh <<E | sh\necho 'rm -rf ~'\nE", True),
-        *(("echo 'rm -rf ~' > a; bash -n a", False),),
+        *((f"echo 'rm -rf ~' > a; bash -n {each}a", each != "") for each in ("", "+n ", "-i ")),
+        ("echo 'rm -rf ~' | tee 'a b'; sh 'a b'", True),
         # Two programs run it.
         *((f"echo 'rm -rf ~' > x; {run}", True) for run in ("python3 x; bash x", "sh x; node x")),
         ("echo 'os.system(\"rm -rf ~\")' > x; bash x; python3 x", True),
