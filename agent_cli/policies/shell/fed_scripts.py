@@ -8,7 +8,7 @@ client of a database runs what stands behind a mark in a line that it reads: `!r
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import chain, compress, dropwhile, islice, pairwise, product
 from math import inf
@@ -26,6 +26,7 @@ from agent_cli.policies.shell.foreign_code import (
     starts_code,
     tasks_in,
 )
+from agent_cli.policies.shell.hook_programs import FileKind, goals_of
 from agent_cli.policies.shell.known_words import with_known_words
 from agent_cli.policies.shell.readings import (
     BEYOND,
@@ -67,10 +68,10 @@ from agent_cli.system.loading import late_pattern
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+_IS_CODE: Final = frozenset({"code", "tests"})
 _RUN_TEXT: Final = frozenset({"eval", "trap", "ssh", "su"})
-# A program that makes a text of what it is given as base64, or in hexadecimal digits.
-_DECODES: Final = late_pattern(r"\b(?:base64|b64decode|xxd|openssl)\b")
-_TURNS: Final = late_pattern(r"\brev\b")
+# A program that makes a text of what it is given as base64, in hexadecimal digits, or reversed.
+_DECODES: Final = late_pattern(r"\b(?:base64|b64decode|xxd|openssl|rev)\b")
 _ENCODED_MAX: Final = 200
 _COMPOSED_MAX: Final = 200
 _OF_STARTER: Final = late_pattern(r"-.*|\w+=.*|[\d.]+[smhd]?", re.DOTALL)
@@ -175,17 +176,36 @@ def texts_run(script: str) -> Mapping[str, bool]:
     for_windows += handed if any(map(is_of_windows, codes)) else ()
     texts += chain.from_iterable(of_windows(each, has_aliases=True) for each in for_windows)
     found = dict.fromkeys(texts, False)
-    unpacks = _DECODES.search(script) or _TURNS.search(script)
-    for written, kind, is_whole in files_run(all_scripts(script)):
-        for text in (written, *(_unpacked(written) if unpacks else ())):
-            if kind in ("code", "tests"):
-                started = commands_in(text, is_test=kind == "tests")
-                found |= dict.fromkeys(chain(started, sed_commands(text)), False)
-            else:
-                run = tasks_in(text, seen) if kind == "tasks" else (text,)
-                found |= dict.fromkeys(run, is_whole)
-            found |= dict.fromkeys(of_windows(text, has_aliases=kind == "windows"), is_whole)
+    goals = goals_of(seen)
+    for text, kind, is_whole in _written_and_run(script):
+        for each in (text, *(_unpacked(text) if _DECODES.search(script) else ())):
+            found |= dict.fromkeys(_run_of(each, kind, goals), is_whole and kind not in _IS_CODE)
+            found |= dict.fromkeys(of_windows(each, has_aliases=kind == "windows"), is_whole)
     return found
+
+
+def _written_and_run(script: str) -> Collection[tuple[str, FileKind, bool]]:
+    """Return what `files_run` does, also for the files that those of *script* run, or write."""
+    found, within = dict[tuple[str, FileKind, bool], None](), dict[str, None]()
+    for _ in range(_DEPTH_MAX):
+        run = files_run(all_scripts(script), (*within,))
+        new = dict.fromkeys(each for each in run if each not in found)
+        found |= new
+        goals = goals_of([*chain.from_iterable(map(readings, (script, *within)))]) if new else ()
+        for text, kind, _ in new:
+            # Any interpreter may stand for the one that runs it.
+            within |= {f"perl -e {shlex.quote(text)}": None} if kind in _IS_CODE else {}
+            within |= dict.fromkeys(_run_of(text, kind, {*goals}))
+        if not new or len(within) > _COMPOSED_MAX or syntax_tree(script).has_error:
+            break
+    return found
+
+
+def _run_of(text: str, kind: FileKind, goals: Set[str | None]) -> Iterator[str]:
+    """Yield the scripts that run where *goals* of a file of *kind* with *text* are run."""
+    if kind in _IS_CODE:
+        return chain(commands_in(text, is_test=kind == "tests"), sed_commands(text))
+    return tasks_in(text, goals) if kind == "tasks" else iter((text,))
 
 
 def _unpacked(text: str) -> Iterator[str]:

@@ -8,7 +8,7 @@ it runs. That is a list of words and no proof.
 import json
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from fnmatch import filter as names_like
 from itertools import chain, islice, pairwise
 from typing import Final
@@ -125,13 +125,11 @@ _SETS_OF_MAKE: Final = late_pattern(
 _DEFINITION: Final = late_pattern(r"(?ms)^define\s+(\w+)[^\n]*\n(.*?)\nendef\b", re.ASCII)
 _RUNS_SHELL: Final = late_pattern(r"\$[({]shell\s.*")
 _RULE: Final = late_pattern(r"([^\s#:=][^:=#]*)::?(?!=)([^;]*)(?:;(.*))?")
+_MAY_RUN_ALL: Final = late_pattern(r"%|MAKE|DEFAULT_|\bmake\s")
 _VALUE_OF_MAKE: Final = late_pattern(r"(?a)\$[({](?:call\s+)?([A-Za-z_]\w*)(?:,[^(){}]*)?[)}]")
 _WORD: Final = late_pattern(r"[\w:.*-]+")
 _LIFECYCLE: Final = ("preinstall", "install", "postinstall", "prepare", "dependencies")
-_RUN_OTHERS: Final = frozenset({"t", "tst", "it", "cit", "restart"})  # those of other names
-RUNS_MAKEFILES: Final = frozenset({"make", "gmake", "bmake", "just"})
-RUNS_SCRIPTS: Final = frozenset({"npm", "pnpm", "yarn", "bun", "deno", "npx", "corepack", "turbo"})
-RUNS_TASKS: Final = RUNS_MAKEFILES | RUNS_SCRIPTS
+_RUN_OTHERS, _OTHERS = {"t", "tst", "it", "cit", "restart"}, ("test", "stop", "start")
 _LITERALS_MAX: Final = 400
 _NAMES_MAX: Final = 4
 _ONE_LINERS: Final = late_pattern(r"(?:python|perl|ruby|node|nodejs|deno|bun|php)[\d.]*")
@@ -241,13 +239,10 @@ def commands_in(code: str, *, is_test: bool = False) -> Iterator[str]:
         yield f"rm -f {path if path[0] == '~' else shlex.quote(path)}"
 
 
-def tasks_in(text: str, seen: Sequence[Reading]) -> Iterator[str]:
-    """Yield the scripts for bash of a makefile, or a package.json, *text* that *seen* may run."""
-    calls = [words[1:] for words in seen if words and base_name(words[0] or "") in RUNS_TASKS]
-    goals = {word for words in calls for word in words if word and not re.match("-|.*=", word)}
-    is_known = None not in chain.from_iterable(calls)
+def tasks_in(text: str, goals: Set[str | None]) -> Iterator[str]:
+    """Yield the scripts for bash of a makefile, or a package.json, *text* for *goals*."""
     if not text.lstrip().startswith("{"):
-        yield _recipes(text, goals, is_known=is_known)
+        yield _recipes(text, goals)
         return
     try:
         read = json.loads(text)
@@ -256,17 +251,17 @@ def tasks_in(text: str, seen: Sequence[Reading]) -> Iterator[str]:
         yield from literals_in(text)
         return
     scripts = {name: body for name, body in read.items() if isinstance(body, str)}
-    left = [*_LIFECYCLE, *goals, *(("test", "stop", "start") if goals & _RUN_OTHERS else ())]
+    left = [*_LIFECYCLE, *filter(None, goals), *(_OTHERS if goals & _RUN_OTHERS else ())]
     chosen = set[str]()
-    for name in left if is_known else scripts:  # those that are added, too
-        named = {name, f"pre{name}", f"post{name}", *names_like(scripts, name)}
-        for each in (named & scripts.keys()) - chosen:
+    for name in scripts if None in goals else left:  # those that are added, too
+        run = {name, f"pre{name}", f"post{name}", *names_like(scripts, name)}
+        for each in (run & scripts.keys()) - chosen:
             chosen.add(each)
             yield scripts[each]
             left += _WORD.findall(scripts[each])
 
 
-def _recipes(text: str, goals: Collection[str], *, is_known: bool) -> str:
+def _recipes(text: str, goals: Set[str | None]) -> str:
     """Return what `make` runs for *goals*, for all of them where that is not known."""
     values, runs, targets = {"RM": "rm -f"}, list[str](), list[str]()
     recipes, needs = dict[str, list[str]](), dict[str, list[str]]()
@@ -288,14 +283,13 @@ def _recipes(text: str, goals: Collection[str], *, is_known: bool) -> str:
             for each in targets:
                 recipes.setdefault(each, []).append((rule[3] or "").lstrip(" \t@+-"))
                 needs.setdefault(each, []).extend(rule[2].split())
-    left = [*goals] or [each for each in recipes if each[0] != "."][:1]
+    left = [*filter(None, goals)] or [each for each in recipes if each[0] != "."][:1]
     for each in left:  # those that are needed, too
         left += [need for need in needs.get(each, ()) if need not in left]
-    is_known = is_known and {*goals} <= recipes.keys() and not re.search("%|MAKE|DEFAULT_", text)
-    chosen = left if is_known else recipes
+    chosen = left if goals <= recipes.keys() and not _MAY_RUN_ALL.search(text) else recipes
     set_first = (f'{name}="{value}"' for name, value in values.items() if name in text)
     lines = chain(set_first, runs, *(recipes.get(each, ()) for each in chosen))
-    script = _VALUE_OF_MAKE.sub(r"${\1}", "\n".join(lines))
+    script = _VALUE_OF_MAKE.sub(r"${\1}", "\n".join(lines)).replace("${MAKE}", "make")
     return re.sub(r"\$\(shell\s+", "$(", script).replace("$$", "$")
 
 
@@ -320,7 +314,7 @@ def reads_code(words: Reading) -> bool:
 
 def _started(code: str, literals: Sequence[str]) -> Iterator[str]:
     if _STARTS.search(code):
-        yield from filter(_is_command, literals)
+        yield from (each for each in literals if " " in each)
         # The first ones may be names of modules and of variables.
         yield from (" ".join(literals[at:]) for at in range(min(len(literals), _NAMES_MAX)))
 
@@ -368,10 +362,6 @@ def _literals(code: str) -> Sequence[str]:
         {each: 0, unescaped(each): 0} if "\\" in each else (each,) for each in found
     )
     return [*islice(map(str.strip, escaped), _LITERALS_MAX)]
-
-
-def _is_command(literal: str) -> bool:
-    return " " in literal
 
 
 def lists_and_deletes(name: str, words: Sequence[str]) -> bool:

@@ -2,13 +2,16 @@
 
 A hook runs outside the sandbox only if that is certain. `make`, `npx`, `git` and most other
 programs run what they find in the current folder, so only two kinds count: programs known not to
-do that, and scripts that the command names by path.
+do that, and scripts that the command names by path. Which files some of the others run is here,
+too.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
+from itertools import chain
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
 from agent_cli.policies.shell.readings import Reading, all_commands
 from agent_cli.policies.shell.starters import SHELLS, base_name
@@ -17,6 +20,35 @@ from agent_cli.system.loading import late_pattern
 
 if TYPE_CHECKING:
     from tree_sitter import Node
+
+FileKind: TypeAlias = Literal["shell", "code", "tests", "windows", "tasks"]
+"""What runs a file: a shell, another language's interpreter, tests in one, Windows, or `make`."""
+
+_RUNS_MAKEFILES: Final = frozenset({"make", "gmake", "bmake", "just"})
+_RUNS_SCRIPTS: Final = frozenset({"npm", "pnpm", "yarn", "bun", "deno", "npx", "corepack", "turbo"})
+RUN_BY_NAME: Final[Mapping[str, Mapping[str, FileKind]]] = MappingProxyType(
+    {
+        program: dict.fromkeys(names.split(), kind)
+        for programs, names, kind in cast(
+            "Sequence[tuple[str, str, FileKind]]",
+            (
+                (" ".join(_RUNS_MAKEFILES), "*akefile *.mk *ustfile", "tasks"),
+                (" ".join(_RUNS_SCRIPTS), "package.json deno.json deno.jsonc", "tasks"),
+                ("python pypy ipython", "*.py", "code"),
+                ("pytest py.test unittest tox nox", "*.py", "tests"),
+                ("node nodejs tsx ts-node", "*.[cm]js *.[jt]s", "code"),
+                ("jest vitest mocha ava", "*.[cm]js *.[jt]s *.[jt]sx", "tests"),
+                ("go", "*.go", "code"),
+                ("cargo rustc", "*.rs", "code"),
+                ("cc gcc clang c++ g++ clang++ tcc", "*.c *.cc *.cpp *.cxx", "code"),
+                ("ruby rake rspec bundle", "*.rb Rakefile Gemfile", "code"),
+                ("git", "pre-* post-* commit-msg prepare-commit-msg", "shell"),
+            ),
+        )
+        for program in programs.split()
+    }
+)
+"""The files, by patterns of their names, that programs run by themselves where these stand."""
 
 # None of these reads a script, a plugin or a configuration in the current folder.
 _KEEP_TO_THEMSELVES = frozenset(
@@ -100,3 +132,11 @@ def _is_path(word: str) -> bool:
     if not word.startswith(("/", "~/")) or word.startswith(_OF_THE_SYSTEM):
         return False
     return PurePath(word).parent.name not in _TOOL_FOLDERS
+
+
+def goals_of(seen: Sequence[Reading]) -> Set[str | None]:
+    """Return what *seen* may name for `make`, `npm` and the like to run; None: any."""
+    runs = _RUNS_MAKEFILES | _RUNS_SCRIPTS
+    calls = (words[1:] for words in seen if words and base_name(words[0] or "") in runs)
+    words = chain.from_iterable(calls)
+    return {word for word in words if word is None or (word[:1] != "-" and "=" not in word)}

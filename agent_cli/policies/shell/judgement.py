@@ -52,6 +52,8 @@ _REASONS_MAX = 6
 # "undecided": neither a rule nor our knowledge decides; the mode does.
 ShellVerdict: TypeAlias = Literal["deny", "ask", "allow", "undecided"]
 
+# Characters of a script without structure that is read again with its known words.
+_UNCLEAR_MAX = 4_000
 _OF_WORKSPACE = late_pattern(r"[^/~$]+/")
 # What ends a command in a text, and what may stand before its program.
 _PARTS = late_pattern(r"[\n;&|()`{}]+")
@@ -128,7 +130,8 @@ def _losses_as_written(script: str, seen: Sequence[Reading], reach: Reach) -> li
         script, seen = by_paths, readings(by_paths)
     found = _losses_in_folders(script, seen, reach)
     # In a workspace that lies in a cache, a pattern of what is there may be one of all its files.
-    if found and TOO_LONG not in found and not is_cache(str(reach.root)):
+    is_clear = len(script) < _UNCLEAR_MAX or not has_no_structure(script)
+    if found and TOO_LONG not in found and is_clear and not is_cache(str(reach.root)):
         known = with_known_words(script, own_temporary=is_own)
         each_loss = (_losses_in_folders(each, [*readings(each)], reach) for each in known)
         found = [*dict.fromkeys(chain.from_iterable(each_loss))] if known else found

@@ -13,20 +13,18 @@ from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import chain, pairwise
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Final
 
 from agent_cli.policies.shell.assignments import script_in
 from agent_cli.policies.shell.entered_folders import LEADS_UP, OWN_NAMES, with_own_folder
 from agent_cli.policies.shell.foreign_code import (
     CODE_OPTION,
     LINE_EDITORS,
-    RUNS_MAKEFILES,
-    RUNS_SCRIPTS,
     code_of,
     is_of_windows,
     starts_code,
 )
+from agent_cli.policies.shell.hook_programs import RUN_BY_NAME, FileKind
 from agent_cli.policies.shell.readings import Reading, readings
 from agent_cli.policies.shell.starters import base_name, is_shell
 from agent_cli.policies.shell.syntax import (
@@ -41,9 +39,6 @@ from agent_cli.system.loading import late_pattern
 
 if TYPE_CHECKING:
     from tree_sitter import Node
-
-FileKind: TypeAlias = Literal["shell", "code", "tests", "windows", "tasks"]
-"""What runs a file: a shell, another language's interpreter, tests in one, Windows, or `make`."""
 
 _PRINTS: Final = frozenset({"echo", "printf"})
 _VALUE_PRINTED: Final = late_pattern(r"%[-+ #0]*[\d*]*(?:\.\d+)?([a-zA-Z%])")
@@ -69,29 +64,6 @@ _KEEPS_NAMES: Final = frozenset({"cat", "tee", "mkdir", "chmod", "echo", "bash",
 _SETS_START_FILE: Final = late_pattern(r"\b(?:BASH_)?ENV\b")
 _SETS_PATH: Final = late_pattern(r"\bPATH\+?=")
 _COPIES: Final = (("mv",), ("cp",), ("ln",), ("install",), ("rsync",), ("dd",), ("scp",))
-# What they run by themselves where it stands, by its name.
-_RUN_BY_NAME: Final[Mapping[str, Mapping[str, FileKind]]] = MappingProxyType(
-    {
-        program: dict.fromkeys(names.split(), kind)
-        for programs, names, kind in cast(
-            "Sequence[tuple[str, str, FileKind]]",
-            (
-                (" ".join(RUNS_MAKEFILES), "*akefile *.mk *ustfile", "tasks"),
-                (" ".join(RUNS_SCRIPTS), "package.json deno.json deno.jsonc", "tasks"),
-                ("python pypy ipython", "*.py", "code"),
-                ("pytest py.test unittest tox nox", "*.py", "tests"),
-                ("node nodejs tsx ts-node", "*.[cm]js *.[jt]s", "code"),
-                ("jest vitest mocha ava", "*.[cm]js *.[jt]s *.[jt]sx", "tests"),
-                ("go", "*.go", "code"),
-                ("cargo rustc", "*.rs", "code"),
-                ("cc gcc clang c++ g++ clang++ tcc", "*.c *.cc *.cpp *.cxx", "code"),
-                ("ruby rake rspec bundle", "*.rb Rakefile Gemfile", "code"),
-                ("git", "pre-* post-* commit-msg prepare-commit-msg", "shell"),
-            ),
-        )
-        for program in programs.split()
-    }
-)
 _LOADS: Final = late_pattern(r"\b(?:import|require|load)\b")
 _VERSION: Final = late_pattern(r"-?[\d.]+$")
 _FILE_OF_CODE: Final = late_pattern(r"-\w*[fE](.*)|--file(?:=(.*))?")
@@ -99,6 +71,7 @@ _FILE_OF_TASKS: Final = late_pattern(r"-f(.*)|--(?:make|just)?file(?:=(.*))?")
 _START_FILE: Final = late_pattern(r"\b(?:BASH_)?ENV=[\"']?([\w./-]+)")
 _REDIRECTS_ALL: Final = late_pattern(r"exec\s*\d*[>&]")
 _PARTS_OF_SED: Final = late_pattern(r"(?<!\\)[/|#,@\n]|(?<=[ai])\s+|\\\n?")
+_FUNCTION: Final = late_pattern(r"([^\s;&|(){}]+)\s*\(\s*\)")
 _OF_DD: Final = late_pattern(r"[io]f=")
 _FILE_OF_WINDOWS: Final = late_pattern(r".*\.(?:bat|cmd|ps1)", re.IGNORECASE | re.DOTALL)
 _SWITCH_OF_WINDOWS: Final = late_pattern(r"/\w")
@@ -167,20 +140,22 @@ def documents(script: str) -> Iterator[str]:
             yield document(node)
 
 
-def files_run(scripts: Sequence[str]) -> Iterator[tuple[str, FileKind, bool]]:
+def files_run(
+    scripts: Sequence[str], within: Sequence[str] = ()
+) -> Iterator[tuple[str, FileKind, bool]]:
     """Yield each text that the first of *scripts*, or one within it, writes to a file that it runs.
 
-    And what runs it, and whether it is whole: nothing is put in before it is written.
+    And what runs it, and whether it is whole: nothing is put in before it is written. The scripts
+    *within* such files run and write, too.
     """
     script, seen = scripts[0], readings(scripts[0])
-    started: Mapping[str, Set[FileKind]] = {}
-    if any(map(_WRITES.search, scripts)):
-        started = _files_started(seen, script)
     kinds = defaultdict[str, set[FileKind]](set)
-    for path, of_path in started.items():
-        kinds[path.rpartition("/")[2]] |= of_path
-    if not started:
+    for each in (script, *within) if any(map(_WRITES.search, scripts)) else ():
+        for path, of_path in _files_started(readings(each), each).items():
+            kinds[path.rpartition("/")[2]] |= of_path
+    if not kinds:
         return
+    scripts = (*scripts, *within)
     named, done = _run_as_named(seen, script), set[tuple[str, ...]]()
     nodes = [*chain.from_iterable(descendants(syntax_tree(each)) for each in scripts)]
     # From the end on: a file may be made of one that was written before.
@@ -192,7 +167,7 @@ def files_run(scripts: Sequence[str]) -> Iterator[tuple[str, FileKind, bool]]:
         if not (of_path := _kinds_of(path, kinds)):
             continue
         part = source(_statement_around(node))
-        if _REDIRECTS_ALL.match(part) or _is_function(part.partition(" ")[0], script):
+        if _REDIRECTS_ALL.match(part) or part.partition(" ")[0] in _functions(script):
             part = script
         for each in _files_read(part) if (part, "", *of_path) not in done else ():
             kinds[each] |= of_path
@@ -201,7 +176,8 @@ def files_run(scripts: Sequence[str]) -> Iterator[tuple[str, FileKind, bool]]:
             if (part, path, kind) not in done:
                 done.add((part, path, kind))
                 yield from _as_run(part, path, kind, is_named=path in named)
-    for part, path in _written_by_programs(seen, script):
+    each_written = (_written_by_programs(readings(each), each) for each in (script, *within))
+    for part, path in chain.from_iterable(each_written):
         for kind in _kinds_of(path, kinds):
             yield from _as_run(part, path, kind, is_named=path in named)
 
@@ -220,8 +196,10 @@ def _written_by_programs(seen: Sequence[Reading], script: str) -> Iterator[tuple
             yield part, path
 
 
-def _is_function(name: str, script: str) -> bool:
-    return bool(re.search(rf"(?:^|[\s;&|])(?:function\s+)?{re.escape(name)}\s*\(\s*\)", script))
+# Cached: it is asked for each redirection.
+@lru_cache(maxsize=8)
+def _functions(script: str) -> Set[str]:
+    return {*_FUNCTION.findall(script)}
 
 
 # Cached: a part may have many redirections.
@@ -318,7 +296,7 @@ def _run_by_name(words: Reading) -> Mapping[str, FileKind]:
         words = words[words.index("-m") + 1 :]
     elif starts_code(words) and any(map(CODE_OPTION.fullmatch, filter(None, words[1:]))):
         words = words if any(map(_LOADS.search, code_of(words))) else ()
-    return _RUN_BY_NAME.get(_VERSION.sub("", base_name(words[0] or "")), {}) if words else {}
+    return RUN_BY_NAME.get(_VERSION.sub("", base_name(words[0] or "")), {}) if words else {}
 
 
 def _run_as_named(seen: Sequence[Reading], script: str) -> Collection[str]:

@@ -1761,6 +1761,8 @@ def test_verb_amid_a_line_that_cannot_be_parsed_asks_not(script: str, *, expecte
         ("printf 'all: $(shell\\trm -rf ~)\\n\\tls\\n' > Makefile; make", True),
         ("printf 'C = rm\\nC += -rf ~\\nall: ; $(C)\\n' > Makefile; make", True),
         ("printf 'x: C = rm -rf ~\\nx: ; $(C)\\n' > Makefile; make", True),
+        ("printf 'B=x\\nc:\\n\\trm -rf $B\\nx: ; cd y; $(MAKE) z\\n' > Makefile; make x", False),
+        ("printf 'x: ; make c\\nc: ; rm -rf ~\\n' > Makefile; make x", True),
         ("printf 'define c\\nrm -rf ~\\nendef\\nx:\\n\\t$(call c)\\n' > Makefile; make", True),
         *((f"printf 'x: ; $(RM) -r {each}\\n' > Makefile; make", each == "~") for each in "~b"),
         ("printf 'x:\\n  rm -rf ~\\n' > justfile; just x", True),
@@ -1811,6 +1813,15 @@ def test_verb_amid_a_line_that_cannot_be_parsed_asks_not(script: str, *, expecte
         ("docker exec -i c sh <<E | sh\necho 'rm -rf ~'\nE", True),
         *((f"echo 'rm -rf ~' > a; bash -n {each}a", each != "") for each in ("", "+n ", "-i ")),
         ("echo 'rm -rf ~' | tee 'a b'; sh 'a b'", True),
+        # What runs it is itself such a file, or such a file writes it.
+        ("echo 'rm -rf ~' > x; printf 'all:\\n\\tsh x\\n' > Makefile; make", True),
+        ("echo 'sh x' > y; echo 'rm -rf build' > x; sh y", False),
+        (
+            'echo \'{"scripts": {"x": "sh x"}}\' > package.json; echo \'rm -rf ~\' > x; npm run x',
+            True,
+        ),
+        ("echo 'echo \"rm -rf ~\" > x' > y; sh y; sh x", True),
+        ("cat > a.py <<'E'\nopen('x', 'w').write('rm -rf ~')\nE\npython a.py; sh x", True),
         # Two programs run it.
         *((f"echo 'rm -rf ~' > x; {run}", True) for run in ("python3 x; bash x", "sh x; node x")),
         ("echo 'os.system(\"rm -rf ~\")' > x; bash x; python3 x", True),
