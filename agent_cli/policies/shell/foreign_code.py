@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from fnmatch import filter as names_like
 from itertools import chain, islice, pairwise
-from typing import Final
+from typing import Any, Final
 
 from agent_cli.policies.shell.data_losses import has_data_loss
 from agent_cli.policies.shell.reach import Reach, is_foreign
@@ -245,12 +245,12 @@ def tasks_in(text: str, goals: Set[str | None]) -> Iterator[str]:
         yield _recipes(text, goals)
         return
     try:
-        read = json.loads(text)
-        read = {**(read.get("scripts") or {}), **(read.get("tasks") or {})}
+        read: dict[str, Any] = json.loads(text)
+        tasks: dict[str, Any] = {**(read.get("scripts") or {}), **(read.get("tasks") or {})}
     except (ValueError, TypeError, RecursionError):
         yield from literals_in(text)
         return
-    scripts = {name: body for name, body in read.items() if isinstance(body, str)}
+    scripts = {name: body for name, body in tasks.items() if isinstance(body, str)}
     left = [*_LIFECYCLE, *filter(None, goals), *(_OTHERS if goals & _RUN_OTHERS else ())]
     chosen = set[str]()
     for name in scripts if None in goals else left:  # those that are added, too
