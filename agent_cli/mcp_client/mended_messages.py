@@ -41,11 +41,11 @@ _PARTS_MAX = 1000
 # How an answer begins, and how one ends whose id is last.
 _RESPONSE = re.compile(
     rb'\s*\{(?=.*"jsonrpc")'
-    rb'(?:\s*"jsonrpc"\s*:\s*"2\.0"\s*,|\s*"id"\s*:\s*(?P<id>\d{1,18})\s*,){0,2}'
+    rb'(?:\s*"jsonrpc"\s*:\s*"2\.0"\s*,|\s*"id"\s*:\s*"?(?P<id>\d{1,18})"?\s*,){0,2}'
     rb'\s*"(?:result|error)"\s*:',
     re.DOTALL,
 )
-_ID_LAST = re.compile(rb'"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
+_ID_LAST = re.compile(rb'"id"\s*:\s*"?(\d{1,18})"?\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
 _END_BYTES = 100
 _MESSAGE = b'{"jsonrpc"'
 _UNREADABLE = ErrorData(code=NO_ANSWER, message="its answer is not JSON")

@@ -269,6 +269,11 @@ def no_json_with_its_result_first(id: Any) -> None:
 
 
 @action(NOT_JSON)
+def no_json_with_its_id_in_quotes(id: Any) -> None:
+    write(b'{"jsonrpc": "2.0", "id": "%d", %s}\n' % (id, RESULT))
+
+
+@action(NOT_JSON)
 def a_line_break_in_a_text_before_its_id(id: Any) -> None:
     write(b'{"jsonrpc": "2.0", %s, "id": %d}\n' % (RESULT.replace(b"Users", b"\n"), id))
 
