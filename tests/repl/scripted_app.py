@@ -85,7 +85,8 @@ class Permissions(StandIn, port=PermissionsPort):
         self.remember(call)
 
     def allow_rule(self, written: str, tools: Iterable[str]) -> Rule:
-        raise NotImplementedError
+        self.remembered.add(written)
+        return Rule("bash", written)
 
     def remove_rule(self, rule: Rule) -> str:
         raise NotImplementedError

@@ -331,7 +331,7 @@ class Approvals:
         )
 
     def _news(self, calls: _Calls) -> str:
-        """Return the change that a mode chosen since the question began makes to it.
+        """Return the change that a mode or rule chosen since the question began makes to it.
 
         It does not answer by itself: the way to plan mode leads through auto-edit.
         """
@@ -339,9 +339,13 @@ class Approvals:
         facts = [*map(self._permissions.asked_about, calls.values())]
         if any(mode in each.refusing_modes for each in facts):
             return f"{mode} mode refuses {'it' if len(calls) == 1 else 'changes'} all the same"
-        if not all(mode in each.looser_modes for each in facts):
+        if all(mode in each.looser_modes for each in facts):
+            why = f"{mode} would not ask"
+        elif all(map(self._permissions.is_remembered, calls.values())):
+            why = f"a rule allows {'it' if len(calls) == 1 else 'them'} now"
+        else:
             return ""
-        return f"{mode} would not ask: Enter runs {'it' if len(calls) == 1 else 'them'}"
+        return f"{why}: Enter runs {'it' if len(calls) == 1 else 'them'}"
 
     def _explained(self, calls: _Calls) -> Iterator[Row]:
         for number, call in calls.items():

@@ -56,6 +56,18 @@ def test_a_looser_mode_says_so_at_the_open_question_and_runs_nothing_by_itself()
         assert (before, Path("made").exists()) == (False, True)
 
 
+def test_a_rule_added_at_the_open_question_says_so_and_runs_nothing_by_itself() -> None:
+    with Terminal() as terminal:
+        ask(terminal, "bash touch made")
+        terminal.send("/permissions allow bash(touch *)\r")
+        terminal.until("a rule allows it now: Enter runs it")
+        before = Path("made").exists()
+        terminal.send("\r")
+        terminal.until("The tool said: exit code 0")
+
+        assert (before, Path("made").exists()) == (False, True)
+
+
 def test_command_edited_in_the_editor_runs_as_saved() -> None:
     """The command shown first does not run; the model reads the one that ran instead."""
     with Terminal(EDITOR=editor("printf 'touch other' > \"$1\"")) as terminal:
