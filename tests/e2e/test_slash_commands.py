@@ -267,6 +267,20 @@ def test_permissions_command_takes_back_only_what_allows_and_stands_in_its_file(
     assert paths.permissions_file().read_text().startswith('deny = ["bash(x *)"]\nallow = []\n')
 
 
+def test_permissions_command_says_which_rules_allow_every_call() -> None:
+    rules = ("bash", "bash(*)", "*", "mcp__*", "network", "edit(docs/**)")
+    with serve_in_thread() as api:
+        said = agent_cli(script="".join(f"/permissions allow {r}\n" for r in rules), api=api)
+
+    assert re.findall(r"^allowed: (.*), in this project", said.stderr, re.MULTILINE) == [
+        *["bash, every call of it"] * 2,
+        "*, every call of every tool",
+        "mcp__*, every call of every such tool",
+        "network, every host",
+        "edit(docs/**)",
+    ]
+
+
 def test_permissions_command_adds_a_rule_and_takes_it_back() -> None:
     """At once and for later sessions, as "don't ask again" does; rules of other files stay."""
     touch = reply(tool_use("bash", {"command": "touch made"}))

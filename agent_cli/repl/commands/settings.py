@@ -20,6 +20,7 @@ _LEVELS: Final[dict[str, ThinkingLevel | None]] = {
     "default": None,
     **{level: level for level in get_args(ThinkingLevel)},
 }
+_ALL_OF: Final = {"*": "every call of every tool", "network": "every host"}
 
 
 def _model(context: Context, name: str) -> Awaitable[None] | None:
@@ -187,7 +188,11 @@ def _allow(context: Context, written: str) -> None:
     rule = permissions.allow_rule(written, [tool.name for tool in context.app.tools])
     file = permissions.project_file
     where = f"in this project; kept in {paths.shown(file)}" if file else "in this session"
-    context.writer.aside(f"allowed: {reveal(str(rule))}, {where}")
+    covers = ""
+    if rule.text is None:
+        such = "every call of every such tool" if "*" in rule.tool else "every call of it"
+        covers = f", {_ALL_OF.get(rule.tool, such)}"
+    context.writer.aside(f"allowed: {reveal(str(rule))}{covers}, {where}")
 
 
 def _remove(context: Context, named: str) -> None:
