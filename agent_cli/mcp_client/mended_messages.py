@@ -47,7 +47,7 @@ _RESPONSE = re.compile(
 )
 _ID_LAST = re.compile(rb'"id"\s*:\s*"?(\d{1,18})"?\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
 _END_BYTES = 100
-_MESSAGE = b'{"jsonrpc"'
+_MESSAGE = re.compile(rb'\{\s*(?:"id"\s*:\s*"?\d{1,18}"?\s*,\s*)?"jsonrpc"')
 _UNREADABLE = ErrorData(code=NO_ANSWER, message="its answer is not JSON")
 _NOT_MCP = ErrorData(code=NO_ANSWER, message="its answer is not valid MCP")
 # How the SDK's own errors about an answer begin; for a server's they would say no less.
@@ -79,9 +79,9 @@ def parsed(text: bytes, *, asked: RequestId | None = None) -> Sequence[Item]:
     try:
         message = jsonrpc_message_adapter.validate_json(text, by_name=False)
     except ValueError as error:
-        if (start := text.find(_MESSAGE)) > 0 and not text.lstrip().startswith((b"{", b"[")):
+        if not text.lstrip().startswith((b"{", b"[")) and (found := _MESSAGE.search(text)):
             # A program wrote "Loading..." without a line break.
-            return parsed(text[start:], asked=asked)
+            return parsed(text[found.start() :], asked=asked)
         try:
             written = json.loads(text)
         except (ValueError, RecursionError):

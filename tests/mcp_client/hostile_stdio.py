@@ -320,6 +320,12 @@ def text_before_a_message(id: Any) -> None:
     write(b"Loading..." + text_with(b"")(id) + b"\n")
 
 
+@action("answered")
+def text_before_a_message_with_its_id_first(id: Any) -> None:
+    message = {"id": id, "jsonrpc": "2.0", "result": TEXT}
+    write(b"Loading..." + json.dumps(message).encode() + b"\n")
+
+
 @action("refused the call: no")
 def an_error_with_a_text_as_code(id: Any) -> None:
     send({"jsonrpc": "2.0", "id": id, "error": {"code": "E_FAIL", "message": "no"}})
