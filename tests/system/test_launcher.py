@@ -311,11 +311,9 @@ def test_a_killed_launcher_is_replaced(launcher: Launcher, tmp_path: Path, victi
     assert output == "again\n"
 
 
-def test_spare_keeper_takes_no_order_without_its_launcher(
-    launcher: Launcher, tmp_path: Path
-) -> None:
-    """Nobody would end what its command started, if that keeper was killed, too."""
-    _, link = output_of(launcher, bash("true", tmp_path))
+def stopped_spare(launcher: Launcher, folder: Path) -> tuple[int, int]:
+    """Return the process ids of *launcher* and of its spare keeper, which is stopped."""
+    _, link = output_of(launcher, bash("true", folder))
     keeper = parent_of(int(str(heard(link, "pid")["pid"])))
     pid = parent_of(keeper)
     wait_until(lambda: children_of(pid) - {keeper})
@@ -323,6 +321,14 @@ def test_spare_keeper_takes_no_order_without_its_launcher(
     link.end(LIMIT_S)
     os.kill(spare, signal.SIGSTOP)
     wait_until(lambda: Path(f"/proc/{spare}/stat").read_text().rpartition(")")[2][:2] == " T")
+    return pid, spare
+
+
+def test_spare_keeper_takes_no_order_without_its_launcher(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    """Nobody would end what its command started, if that keeper was killed, too."""
+    pid, spare = stopped_spare(launcher, tmp_path)
     link, reading = launcher.launch(bash("touch ran", tmp_path))
     os.close(reading)
 
@@ -340,13 +346,7 @@ def test_order_right_after_the_launchers_death_is_taken_by_another_one(
     launcher: Launcher, tmp_path: Path
 ) -> None:
     """Its spare keeper, which has not seen that yet, would drop it: the command failed."""
-    _, link = output_of(launcher, bash("true", tmp_path))
-    keeper = parent_of(int(str(heard(link, "pid")["pid"])))
-    pid = parent_of(keeper)
-    wait_until(lambda: children_of(pid) - {keeper})
-    [spare] = children_of(pid) - {keeper}
-    link.end(LIMIT_S)
-    os.kill(spare, signal.SIGSTOP)
+    pid, spare = stopped_spare(launcher, tmp_path)
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: not is_alive(pid))
 
