@@ -18,8 +18,8 @@ from benchmarks._program import COMMAND, empty_home
 
 PROMPT = b"you> "
 KEY = b"Q"
-# The editor switches paste marks on with its first frame; before that, the terminal echoes.
-EDITOR = b"\x1b[?2004h"
+# The editor hides the cursor while it draws; before its first frame, the terminal echoes.
+EDITOR = b"\x1b[?25l"
 LIMIT_S = 60
 BARE = "python -c pass"
 FIRST_PROMPT = "exec -> `you> `"
