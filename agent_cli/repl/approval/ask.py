@@ -335,17 +335,17 @@ class Approvals:
 
         It does not answer by itself: the way to plan mode leads through auto-edit.
         """
-        mode = self._permissions.mode
+        mode, them = self._permissions.mode, "it" if len(calls) == 1 else "them"
         facts = [*map(self._permissions.asked_about, calls.values())]
         if any(mode in each.refusing_modes for each in facts):
             return f"{mode} mode refuses {'it' if len(calls) == 1 else 'changes'} all the same"
         if all(mode in each.looser_modes for each in facts):
             why = f"{mode} would not ask"
         elif all(map(self._permissions.is_remembered, calls.values())):
-            why = f"a rule allows {'it' if len(calls) == 1 else 'them'} now"
+            why = f"a rule allows {them} now"
         else:
             return ""
-        return f"{why}: Enter runs {'it' if len(calls) == 1 else 'them'}"
+        return f"{why}: Enter runs {them}"
 
     def _explained(self, calls: _Calls) -> Iterator[Row]:
         for number, call in calls.items():
