@@ -1,6 +1,6 @@
 """Permission rules and approval questions: built by the policy, shown by front ends."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
@@ -102,6 +102,10 @@ class PermissionsPort(Protocol):
 
     def rules(self) -> Iterable[tuple[str, Rule]]:
         """Return the rules in force with their effects, the strongest first."""
+        ...
+
+    def rules_named(self, written: str) -> Sequence[tuple[str, Rule]]:
+        """Return those of `rules` that mean what *written* means, however it is spelled."""
         ...
 
     def asked_about(self, call: ToolCall) -> ApprovalFacts:

@@ -266,6 +266,14 @@ class Permissions:
         self._allow(replace(rule, origin=str(self.project_file or _THIS_SESSION)))
         return rule
 
+    def rules_named(self, written: str) -> list[tuple[RuleKind, Rule]]:
+        """Return those of `rules` that mean what *written* means, however it is spelled."""
+        try:
+            meant = parse_rule(written)
+        except SettingsError:
+            return []
+        return [each for each in self.rules() if _is_same(each[1], meant)]
+
     def remove_rule(self, rule: Rule) -> str:
         """Take back *rule*, in this session and in the project's file; return where it held.
 

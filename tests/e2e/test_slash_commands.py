@@ -290,7 +290,7 @@ def test_permissions_command_adds_a_rule_and_takes_it_back() -> None:
         kept = paths.permissions_file().read_text()
         later = agent_cli(
             *("--allow", "edit"),
-            script="/permissions remove edit\n/permissions remove bash(touch *)\n/permissions\n",
+            script="/permissions remove Edit\n/permissions remove Bash(touch:*)\n/permissions\n",
             api=api,
         )
 

@@ -88,6 +88,9 @@ class Permissions(StandIn, port=PermissionsPort):
         self.remembered.add(written)
         return Rule("bash", written)
 
+    def rules_named(self, written: str) -> Sequence[tuple[str, Rule]]:
+        raise NotImplementedError
+
     def remove_rule(self, rule: Rule) -> str:
         raise NotImplementedError
 

@@ -205,7 +205,7 @@ def _remove(context: Context, named: str) -> None:
     rules = list(permissions.rules())
     if not rules:
         raise UsageError("there are no rules to remove")
-    found = [each for each in rules if str(each[1]) == named]  # those that allow are the last
+    found = permissions.rules_named(named)  # those that allow are the last
     if not found and not named.isdecimal():
         raise UsageError(f"no rule is {one_line(named)}: /permissions lists them with numbers")
     kind, rule = found[-1] if found else rules[index_of(named, len(rules))]

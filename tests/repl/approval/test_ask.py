@@ -78,6 +78,9 @@ class Permissions:
     def allow_rule(self, written: str, tools: Iterable[str]) -> Rule:
         raise NotImplementedError
 
+    def rules_named(self, written: str) -> Sequence[tuple[str, Rule]]:
+        raise NotImplementedError
+
     def remove_rule(self, rule: Rule) -> str:
         raise NotImplementedError
 
