@@ -31,7 +31,6 @@ from agent_cli.trust.store import (
     shown_name,
     special_files,
     used_variables,
-    what_would_act,
 )
 
 if TYPE_CHECKING:  # imported late, for a quick first prompt
@@ -44,7 +43,7 @@ if TYPE_CHECKING:  # imported late, for a quick first prompt
     from agent_cli.plugins.api import Plugin
 
 _NAMED_MAX = 4
-_CHANGED = "trusted files of this workspace changed; run `agent-cli trust` to trust them again"
+_CHANGED = "trusted files changed; run `agent-cli trust` in another terminal to trust them again"
 
 
 class StartupContext(NamedTuple):
@@ -363,7 +362,7 @@ def _ask(workspace: Path) -> bool | None:
     from agent_cli.system.sanitize import reveal  # few workspaces are asked about
 
     print(f"{reveal(str(workspace))} holds files that change what agent-cli does:", file=sys.stderr)
-    from agent_cli.trust.effects import listing
+    from agent_cli.trust.effects import listing, what_would_act
 
     for line in listing(what_would_act(workspace), workspace):
         print(reveal(line), file=sys.stderr)

@@ -24,11 +24,12 @@ from agent_cli.system.paths import is_dir, real_path
 from agent_cli.system.records import dataclass
 from agent_cli.system.sanitize import reveal
 from agent_cli.terminal.abilities import confirmed
-from agent_cli.trust.store import ActingFile, TrustStore, fingerprint, what_would_act
+from agent_cli.trust.store import TrustStore, fingerprint
 
 if TYPE_CHECKING:
     from agent_cli.terminal.views import Drawn
     from agent_cli.terminal.views.table import Facts
+    from agent_cli.trust.effects import ActingFile
     from agent_cli_tools.workspace import Workspace
 
 _STYLES = {"allow": "green", "ask": "yellow", "deny": "bold red"}
@@ -179,6 +180,8 @@ def trust(arguments: Arguments) -> int:
             named = first_named([*map(reveal, below)], _NAMED_MAX)
             print(f"still trusted by themselves: {named}; --revoke FOLDER ends that")
         return 0
+    from agent_cli.trust.effects import what_would_act  # which other commands do without
+
     # Before the list: what changes while it is read is not trusted.
     shown = fingerprint(workspace)
     files = what_would_act(workspace)
@@ -192,10 +195,12 @@ def trust(arguments: Arguments) -> int:
         return 1
     store.trust(workspace, shown)
     print(f"{name} is trusted until that changes")
+    if any(file.change for file in files):
+        print("a session that is open there keeps the hooks, rules and settings of its start")
     return 0
 
 
-def _list(files: Sequence[ActingFile], workspace: Path, *, whole: bool) -> None:
+def _list(files: "Sequence[ActingFile]", workspace: Path, *, whole: bool) -> None:
     name = reveal(str(workspace))
     if not files:
         print(f"{name} holds no files that change what agent-cli does")

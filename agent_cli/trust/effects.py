@@ -10,8 +10,10 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path, PurePath
+from typing import NamedTuple
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.prompt_files import prompt_text
@@ -40,7 +42,8 @@ from agent_cli.trust.store import (
     ACTING_FILES,
     AGENT_FOLDERS,
     STYLE_FOLDERS,
-    ActingFile,
+    TrustStore,
+    acting_files,
     shown_name,
     used_variables,
 )
@@ -54,6 +57,37 @@ _PROGRAM = "is a file that an MCP server runs, outside the sandbox"
 # Only such a value can be no code and no path: a variable may end up in a command.
 _TOKEN = re.compile(r"(?=\D*\d)[\w+=-]{12,}", re.ASCII)
 _LONG_LINES = 40
+_CHANGES = {
+    "new": "came since you trusted this folder",
+    "changed": "changed since you trusted it",
+    "gone": "gone since you trusted it",
+}
+
+
+class ActingFile(NamedTuple):
+    """A file that would act, with one sentence per effect.
+
+    `change` is what became of it since the user trusted the workspace, or "".
+    """
+
+    path: Path
+    effects: tuple[str, ...]
+    change: str = ""
+
+
+def what_would_act(workspace: Path) -> tuple[ActingFile, ...]:
+    """Return the files that would act with their effects, for the question to the user.
+
+    What acted when the user trusted the workspace and is gone since stands last.
+    """
+    changes: dict[str, str] = {}
+    with suppress(SettingsError):  # then the trust itself cannot be read or stored
+        changes = dict(TrustStore.of_user().standing(workspace).changes)
+    found = acting_files(workspace)
+    marks = [_CHANGES.get(changes.pop(shown_name(path, workspace), ""), "") for path in found]
+    there = map(ActingFile, found, effects_of(found, workspace), marks)
+    gone = (ActingFile(workspace / name, (), _CHANGES["gone"]) for name in changes)
+    return (*there, *gone)
 
 
 def effects_of(files: Sequence[Path], workspace: Path) -> Iterator[tuple[str, ...]]:
@@ -115,7 +149,8 @@ def listing(files: Iterable[ActingFile], workspace: Path, *, whole: bool = False
     lines = 0
     for file in files:
         lines += 1 + len(file.effects)
-        yield f"  {shown_name(file.path, workspace)}"
+        change = f" ({file.change})" if file.change else ""
+        yield f"  {shown_name(file.path, workspace)}{change}"
         for effect in file.effects:
             yield f"    {effect}"
         if whole and not {_SCRIPT, _PROGRAM}.isdisjoint(file.effects):

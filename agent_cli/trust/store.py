@@ -40,13 +40,6 @@ COMMAND_FOLDERS = (".agent-cli/commands", ".claude/commands")
 _DECLINED: Final = "declined "
 
 
-class ActingFile(NamedTuple):
-    """A file that would act, with one sentence per effect."""
-
-    path: Path
-    effects: tuple[str, ...]
-
-
 def acting_files(workspace: Path) -> tuple[Path, ...]:
     """Return the files that would act.
 
@@ -146,16 +139,6 @@ def _server_files(named: Sequence[Path], workspace: Path) -> tuple[Path, ...]:
     return server_files(named, workspace)
 
 
-def what_would_act(workspace: Path) -> tuple[ActingFile, ...]:
-    """Return the files that would act with their effects, for the question to the user."""
-    found = acting_files(workspace)
-    if not found:
-        return ()
-    from agent_cli.trust.effects import effects_of  # most workspaces have no files
-
-    return tuple(map(ActingFile, found, effects_of(found, workspace)))
-
-
 def shown_name(path: Path, workspace: Path) -> str:
     """Return the name of a file, seen from *workspace*, as one line of ASCII: it is untrusted."""
     return ascii(os.path.relpath(path, workspace))[1:-1]
@@ -184,12 +167,14 @@ class Standing(NamedTuple):
         lost: The files with guards that changed, came or went since the user trusted them, or that
             the user trusts in another directory only.
         is_known: The user trusted this directory once.
+        changes: (file, what became of it since the user trusted it), if it is known.
     """
 
     is_trusted: bool = False
     is_guarded: bool = False
     lost: tuple[str, ...] = ()
     is_known: bool = False
+    changes: tuple[tuple[str, str], ...] = ()
 
 
 class TrustStore:
@@ -253,7 +238,13 @@ class TrustStore:
         changed = {*now, *trusted} - {k for k in now if trusted.get(k) == _record(now[k])}
         lost = [k for k in changed if _guards(trusted.get(k)) or (k in now and now[k].guards)]
         has_guards = any(part.guards for part in now.values())
-        return Standing(not changed, has_guards and not lost, _files(lost), is_known=True)
+        return Standing(
+            not changed,
+            has_guards and not lost,
+            _files(lost),
+            is_known=True,
+            changes=tuple((x, _change(x, now, trusted)) for x in _files(changed) if x),
+        )
 
     def trust(self, workspace: Path, shown: "Fingerprint | None" = None) -> None:
         """Remember the directory with its acting files.
@@ -383,6 +374,12 @@ def _trusted_elsewhere(
         if is_same or is_clone_of(workspace, Path(name)):
             return _files(guards)
     return ()
+
+
+def _change(file: str, now: Iterable[str], trusted: Iterable[str]) -> str:
+    if file not in _files(now):
+        return "gone"
+    return "changed" if file in _files(trusted) else "new"
 
 
 def _files(keys: Iterable[str]) -> tuple[str, ...]:

@@ -14,7 +14,8 @@ from agent_cli.app.mcp import configured_servers
 from agent_cli.app.plugins import command_files, output_styles, skill_texts
 from agent_cli.app.startup import StartupContext, start
 from agent_cli.mcp_client import ServerConfig
-from agent_cli.trust.store import TrustStore, acting_files, shown_name, what_would_act
+from agent_cli.trust.effects import what_would_act
+from agent_cli.trust.store import TrustStore, acting_files, shown_name
 from tests.e2e.program import agent_cli
 
 

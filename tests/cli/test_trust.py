@@ -54,3 +54,26 @@ def test_person_at_a_terminal_is_asked_after_the_list(answer: str) -> None:
     assert (code, TrustStore.of_user().is_trusted(Path())) == (
         (0, True) if answer == "y" else (1, False)
     )
+
+
+def test_trust_says_what_changed_since_it_was_given() -> None:
+    """After a pull the list is the same but for a line; one who trusted it looks for that line."""
+    agent_cli("trust")
+    Path("guard.sh").unlink()
+    Path(".claude/settings.json").write_text('{"permissions": {"deny": ["Read"]}}')
+    Path(".mcp.json").write_text('{"mcpServers": {"s": {"command": "x"}}}')
+    changed = agent_cli("trust", "--show").stdout
+    run = agent_cli("trust")
+    again = agent_cli("trust").stdout
+
+    for line in (
+        ".mcp.json (came since you trusted this folder)",
+        ".claude/settings.json (changed since you trusted it)",
+        "guard.sh (gone since you trusted it)",
+    ):
+        assert f"  {line}\n" in changed
+        assert f"  {line}\n" in run.stdout
+    kept = "a session that is open there keeps the hooks, rules and settings of its start\n"
+    assert run.stdout.endswith(f" is trusted until that changes\n{kept}")
+    assert "since you trusted" not in again
+    assert kept not in again

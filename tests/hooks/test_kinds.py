@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agent_cli.contracts.timeline import Json
 from agent_cli.hooks.definition import HookGroup, parse_hooks
-from agent_cli.trust.store import what_would_act
+from agent_cli.trust.effects import what_would_act
 from tests.e2e.program import Finished, agent_cli, results_in, text_of
 from tests.forked import arguments_of
 from tests.hooks.test_scripts import YOLO, bash, hooks, printed, result_of

@@ -13,7 +13,7 @@ from agent_cli.app.startup import StartupContext, start
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.hooks.events import EVENTS
-from agent_cli.trust.store import what_would_act
+from agent_cli.trust.effects import what_would_act
 from tests.settings.files import write_user_settings
 from tests.tables import each_row
 

@@ -300,7 +300,9 @@ async def test_project_commands_work_once_trusted_and_until_they_change() -> Non
     assert "this workspace is not trusted" in untrusted[1].problem
     assert ([each.problem for each in trusted], answer) == (["", "", ""], "yes")
     for command in trusted[1:]:
-        with pytest.raises(UsageError, match="changed; run `agent-cli trust` to trust them again"):
+        with pytest.raises(
+            UsageError, match="changed; run `agent-cli trust` in another terminal to"
+        ):
             await command.prompt("")
     paths.trust_file().write_text("damaged")
     with pytest.raises(UsageError, match=r"a\.md is not used: .*trust\.json is damaged"):
@@ -399,7 +401,7 @@ async def test_project_skill_is_a_command_once_trusted_and_until_it_changes() ->
     ]
     assert "this workspace is not trusted" in untrusted[1].problem
     assert answer.endswith("first.")
-    with pytest.raises(UsageError, match="trusted files of this workspace changed"):
+    with pytest.raises(UsageError, match="trusted files changed"):
         await trusted[1].prompt("")
 
 

@@ -14,7 +14,7 @@ from agent_cli.app.hooks import defined_hooks
 from agent_cli.app.startup import start
 from agent_cli.contracts.timeline import Json
 from agent_cli.trust.store import TrustStore
-from tests.e2e.program import Finished, agent_cli
+from tests.e2e.program import Finished, agent_cli, in_terminal
 from tests.hooks.test_scripts import YOLO, bash, command, hooks, script
 from tests.messages_api import reply, serve_in_thread
 
@@ -284,6 +284,21 @@ def test_revoked_trust_lets_a_run_do_without_the_guards() -> None:
 
     assert (run.code, ran) == (0, True)
     assert "ignored: this workspace is not trusted" in run.stderr
+
+
+def test_start_after_a_no_to_a_changed_guard_says_that_calls_are_blocked() -> None:
+    """At a terminal; the line about hooks called the guard that blocks an active one."""
+    by_pull(edit_guard)
+    with serve_in_thread() as api, chdir(WORKSPACE), in_terminal(api) as terminal:
+        terminal.until("until they change? [y/N]")
+        assert f"  {SCRIPT} (changed since you trusted it)\n" in terminal.text
+        assert f"  {SETTINGS}\n" in terminal.text
+        terminal.send("n\r")
+        terminal.until("calls are blocked: ")
+        shown = " ".join(terminal.text.split())
+
+    lost = f"a guard in {SCRIPT} changed after you trusted it; `agent-cli trust` trusts it again"
+    assert f"hooks: none active; calls are blocked: {lost}" in shown
 
 
 def test_trust_for_one_run_takes_the_guard_as_it_is() -> None:

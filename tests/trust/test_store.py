@@ -18,7 +18,8 @@ from agent_cli.contracts.errors import SettingsError
 from agent_cli.settings import files
 from agent_cli.system import paths
 from agent_cli.trust import effects
-from agent_cli.trust.store import ActingFile, TrustStore, shown_name, what_would_act
+from agent_cli.trust.effects import ActingFile, what_would_act
+from agent_cli.trust.store import TrustStore, shown_name
 
 WORKSPACE = Path("project")
 

@@ -89,10 +89,16 @@ def environment_of_hooks(startup: StartupContext) -> dict[str, str]:
 
 
 def overview(hooks: "Sequence[Hook]") -> str:
-    """Return one line: the number of hooks and guards, and their origins."""
-    guards = sum(hook.guards for hook in hooks)
-    origins = ", ".join(dict.fromkeys(_file_of(hook.origin) for hook in hooks))
-    return f"hooks: {len(hooks)} active (guards: {guards}), from {origins}"
+    """Return one line: the number of hooks and guards, and their origins.
+
+    It gives the fault of a guard that cannot be used and therefore blocks.
+    """
+    active = [hook for hook in hooks if not hook.fault]
+    guards = sum(hook.guards for hook in active)
+    origins = ", ".join(dict.fromkeys(_file_of(hook.origin) for hook in active))
+    faults = dict.fromkeys(hook.fault for hook in hooks if hook.fault and hook.guards)
+    count = f"{len(active)} active (guards: {guards}), from {origins}" if active else "none active"
+    return "; ".join([f"hooks: {count}", *(f"calls are blocked: {fault}" for fault in faults)])
 
 
 def listed(hooks: "Sequence[Hook]") -> list[str]:
