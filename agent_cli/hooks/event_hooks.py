@@ -6,6 +6,7 @@ MCP servers.
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -23,6 +24,8 @@ from agent_cli.hooks.runs import HookRuns, Ran
 
 WOKEN_MAX: Final = 20
 """The number of times that hooks may begin or prolong a run after a prompt of the user's."""
+# Who asks the hooks of these events says himself why the text is not sent, a hook's fault included.
+_TOLD_BY_ASKER: Final = frozenset({"UserPromptSubmit", "UserPromptExpansion"})
 
 
 class LateWords:
@@ -180,7 +183,7 @@ class EventHooks:
             return HookAnswer()
         payload = self.payloads.payload(event, **more)
         answer = await self.runs.run(hooks, payload, names[0], answerable=answerable)
-        self.heard(answer)
+        self.heard(replace(answer, fault="") if event in _TOLD_BY_ASKER else answer)
         return answer
 
     def gets_answers(self, event: str, matched: str) -> bool:

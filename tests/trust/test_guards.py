@@ -301,6 +301,22 @@ def test_start_after_a_no_to_a_changed_guard_says_that_calls_are_blocked() -> No
     assert f"hooks: none active; calls are blocked: {lost}" in shown
 
 
+def test_prompt_that_a_changed_guard_blocks_gets_the_reason_once() -> None:
+    """In a session that goes on after a pull; the same sentence stood there twice."""
+    hooks(WORKSPACE, UserPromptSubmit=command("true"))
+    TrustStore.of_user().trust(WORKSPACE.resolve())
+    with serve_in_thread() as api, chdir(WORKSPACE), in_terminal(api) as terminal:
+        terminal.until("hooks: 1 active (guards: 1)")
+        terminal.until_prompt()
+        hooks(Path(), UserPromptSubmit=command("true 2"))
+        terminal.send("hello\r")
+        terminal.until("a hook blocked this prompt; it was not sent: ")
+        terminal.until_prompt()
+        shown = " ".join(terminal.text.split())
+
+    assert shown.count("run `agent-cli trust` in another terminal to trust them again") == 1
+
+
 def test_trust_for_one_run_takes_the_guard_as_it_is() -> None:
     script(SCRIPT, GUARD.replace("wanted", "liked"), folder=WORKSPACE)
 
