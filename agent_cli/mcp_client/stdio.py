@@ -360,5 +360,11 @@ def _readable(text: bytes) -> tuple[str, ...]:
 
 
 def last_words(lines: Sequence[str]) -> str:
-    """Return the end of *lines* as one short line, "" if there are none."""
-    return " / ".join(lines[-_LINES_QUOTED:])[-_CHARS_QUOTED:]
+    """Return the end of *lines* as one short line, "" if there are none; no word is cut."""
+    words = " / ".join(lines[-_LINES_QUOTED:])
+    return words if len(words) <= _CHARS_QUOTED else f"… {_end_of(words)}"
+
+
+def _end_of(words: str) -> str:
+    cut, space, whole = words[-_CHARS_QUOTED:].partition(" ")
+    return whole if space else cut

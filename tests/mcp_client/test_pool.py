@@ -155,6 +155,18 @@ async def test_a_server_that_hangs_costs_its_limit_and_one_sentence(
         }
 
 
+async def test_start_failure_quotes_the_end_of_a_long_line_from_a_whole_word_on(
+    raw_server: "RawServer",
+) -> None:
+    """Half of a name looked like another name."""
+    async with McpServers(os.environ) as servers:
+        servers.start([raw_server({"stderr": f"named {'mcp.server ' * 40}\n", "exit": 1})])
+        await servers.wait_started(LIMIT_S)
+
+        _, _, quoted = servers.states()[0].reason.partition('stderr: "')
+        assert set(quoted.removesuffix('"').split()) == {"…", "mcp.server"}
+
+
 async def test_start_failure_quotes_only_the_last_lines_of_stderr(raw_server: "RawServer") -> None:
     """The rest of the log and terminal control sequences are left out."""
     noise = "noise\n" * 10_000 + "Traceback\n\x1b[31mfatal:\x1b[0m missing key\n\n"
