@@ -123,7 +123,7 @@ def _lines(context: Context, taken: TakenBack, author: str) -> Iterator[str]:
     if len(taken.faults) > _NAMED_MAX:
         yield f"and {len(taken.faults) - _NAMED_MAX} more were not restored"
     if taken.commands:
-        yield f"commands ran too; other changes they made stay: {_listed(taken.commands)}"
+        yield f"commands ran too; what else they changed stays: {_listed(taken.commands)}"
 
 
 def _planned(planned: PlannedUndo) -> str:

@@ -282,7 +282,7 @@ def test_undo_reports_what_was_reverted_and_what_was_not() -> None:
         "undone: change it",
         "  restored  a.txt",
         "  deleted   src/new.txt",
-        "commands ran too; other changes they made stay: make; make test; rm b and 1 more",
+        "commands ran too; what else they changed stays: make; make test; rm b and 1 more",
         "nothing to undo",
     ]
 
