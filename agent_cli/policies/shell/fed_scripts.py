@@ -8,7 +8,7 @@ client of a database runs what stands behind a mark in a line that it reads: `!r
 
 import re
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, compress, dropwhile, islice, pairwise, product
 from math import inf
@@ -24,9 +24,7 @@ from agent_cli.policies.shell.foreign_code import (
     reads_code,
     started_by,
     starts_code,
-    tasks_in,
 )
-from agent_cli.policies.shell.hook_programs import FileKind, goals_of
 from agent_cli.policies.shell.known_words import with_known_words
 from agent_cli.policies.shell.readings import (
     BEYOND,
@@ -44,13 +42,13 @@ from agent_cli.policies.shell.remote_commands import (
     target_of_input,
     without_input_elsewhere,
 )
+from agent_cli.policies.shell.run_files import IS_CODE, FileKind, goals_of, scripts_of
 from agent_cli.policies.shell.starters import (
     OPTION_OF_PROSE,
     OPTION_WITH_PROSE,
     STARTERS,
     base_name,
     is_shell,
-    sed_commands,
     started_at,
 )
 from agent_cli.policies.shell.syntax import (
@@ -68,7 +66,6 @@ from agent_cli.system.loading import late_pattern
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_IS_CODE: Final = frozenset({"code", "tests"})
 _RUN_TEXT: Final = frozenset({"eval", "trap", "ssh", "su"})
 # A program that makes a text of what it is given as base64, in hexadecimal digits, or reversed.
 _DECODES: Final = late_pattern(r"\b(?:base64|b64decode|xxd|openssl|rev)\b")
@@ -179,7 +176,7 @@ def texts_run(script: str) -> Mapping[str, bool]:
     goals = goals_of(seen)
     for text, kind, is_whole in _written_and_run(script):
         for each in (text, *(_unpacked(text) if _DECODES.search(script) else ())):
-            found |= dict.fromkeys(_run_of(each, kind, goals), is_whole and kind not in _IS_CODE)
+            found |= dict.fromkeys(scripts_of(each, kind, goals), is_whole and kind not in IS_CODE)
             found |= dict.fromkeys(of_windows(each, has_aliases=kind == "windows"), is_whole)
     return found
 
@@ -191,21 +188,15 @@ def _written_and_run(script: str) -> Collection[tuple[str, FileKind, bool]]:
         run = files_run(all_scripts(script), (*within,))
         new = dict.fromkeys(each for each in run if each not in found)
         found |= new
-        goals = goals_of([*chain.from_iterable(map(readings, (script, *within)))]) if new else ()
+        each_reading = map(readings, (script, *within) if new else ())
+        goals = goals_of([*chain.from_iterable(each_reading)])
         for text, kind, _ in new:
             # Any interpreter may stand for the one that runs it.
-            within |= {f"perl -e {shlex.quote(text)}": None} if kind in _IS_CODE else {}
-            within |= dict.fromkeys(_run_of(text, kind, {*goals}))
+            within |= {f"perl -e {shlex.quote(text)}": None} if kind in IS_CODE else {}
+            within |= dict.fromkeys(scripts_of(text, kind, goals))
         if not new or len(within) > _COMPOSED_MAX or syntax_tree(script).has_error:
             break
     return found
-
-
-def _run_of(text: str, kind: FileKind, goals: Set[str | None]) -> Iterator[str]:
-    """Yield the scripts that run where *goals* of a file of *kind* with *text* are run."""
-    if kind in _IS_CODE:
-        return chain(commands_in(text, is_test=kind == "tests"), sed_commands(text))
-    return tasks_in(text, goals) if kind == "tasks" else iter((text,))
 
 
 def _unpacked(text: str) -> Iterator[str]:

@@ -5,13 +5,11 @@ commands, and a few names say that it looks for the home directory, deletes fold
 it runs. That is a list of words and no proof.
 """
 
-import json
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from fnmatch import filter as names_like
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice, pairwise
-from typing import Any, Final
+from typing import Final
 
 from agent_cli.policies.shell.data_losses import has_data_loss
 from agent_cli.policies.shell.reach import Reach, is_foreign
@@ -41,6 +39,8 @@ INTERPRETERS: Final = late_pattern(
     r"|[gmn]?awk|sed|gsed|tsx|ts-node|elixir|emacs|pwsh|powershell)[\d.]*(?:\.exe)?|cmd(?:\.exe)?",
     re.IGNORECASE,
 )
+_OPTIONS_OF_AWK: Final = frozenset({"-v", "-F", "-l", "-i", "--include", "--assign"})
+_OPTIONS_OF_SED: Final = frozenset({"-l"})
 LINE_EDITORS: Final = late_pattern(r"[gmn]?awk|g?sed")
 # Options whose value is code: `-c`, `-e`, `-pe`, `--eval`; behind them or joined to them.
 CODE_OPTION: Final = late_pattern(r"-[a-zA-Z]*[ceErp]|eval|--(?:eval|print|expression|execute)")
@@ -119,17 +119,6 @@ _SWITCH: Final = late_pattern(
 )
 _DRIVE: Final = late_pattern(r"(?<!\w)\w+:(?=[/\s\"']|$)")
 _NAMES_NOTHING: Final = late_pattern(r"rm -rf (?=\s*(?:[;|})&\n\"']|$))")
-_SETS_OF_MAKE: Final = late_pattern(
-    r"(?:(?:export|override|private)\s+)*([A-Za-z_]\w*)\s*(:{0,3}|[?!+])=\s*(.*)", re.ASCII
-)
-_DEFINITION: Final = late_pattern(r"(?ms)^define\s+(\w+)[^\n]*\n(.*?)\nendef\b", re.ASCII)
-_RUNS_SHELL: Final = late_pattern(r"\$[({]shell\s.*")
-_RULE: Final = late_pattern(r"([^\s#:=][^:=#]*)::?(?!=)([^;]*)(?:;(.*))?")
-_MAY_RUN_ALL: Final = late_pattern(r"%|MAKE|DEFAULT_|\bmake\s")
-_VALUE_OF_MAKE: Final = late_pattern(r"(?a)\$[({](?:call\s+)?([A-Za-z_]\w*)(?:,[^(){}]*)?[)}]")
-_WORD: Final = late_pattern(r"[\w:.*-]+")
-_LIFECYCLE: Final = ("preinstall", "install", "postinstall", "prepare", "dependencies")
-_RUN_OTHERS, _OTHERS = {"t", "tst", "it", "cit", "restart"}, ("test", "stop", "start")
 _LITERALS_MAX: Final = 400
 _NAMES_MAX: Final = 4
 _ONE_LINERS: Final = late_pattern(r"(?:python|perl|ruby|node|nodejs|deno|bun|php)[\d.]*")
@@ -166,7 +155,8 @@ def code_of(words: Reading) -> Iterator[str]:
             yield word
     if not found and LINE_EDITORS.fullmatch(name):
         before = pairwise(("", *arguments))
-        operands = (word for option, word in before if option not in ("-v", "-F", "-l"))
+        takes_value = _OPTIONS_OF_AWK if "awk" in name else _OPTIONS_OF_SED
+        operands = (word for option, word in before if option not in takes_value)
         yield from [word for word in operands if word and not word.startswith("-")][:1]
 
 
@@ -237,60 +227,6 @@ def commands_in(code: str, *, is_test: bool = False) -> Iterator[str]:
     for found in _UNLINKS.finditer(code):
         path = found["file"] or found["path"]
         yield f"rm -f {path if path[0] == '~' else shlex.quote(path)}"
-
-
-def tasks_in(text: str, goals: Set[str | None]) -> Iterator[str]:
-    """Yield the scripts for bash of a makefile, or a package.json, *text* for *goals*."""
-    if not text.lstrip().startswith("{"):
-        yield _recipes(text, goals)
-        return
-    try:
-        read: dict[str, Any] = json.loads(text)
-        tasks: dict[str, Any] = {**(read.get("scripts") or {}), **(read.get("tasks") or {})}
-    except (ValueError, TypeError, RecursionError):
-        yield from literals_in(text)
-        return
-    scripts = {name: body for name, body in tasks.items() if isinstance(body, str)}
-    left = [*_LIFECYCLE, *filter(None, goals), *(_OTHERS if goals & _RUN_OTHERS else ())]
-    chosen = set[str]()
-    for name in scripts if None in goals else left:  # those that are added, too
-        run = {name, f"pre{name}", f"post{name}", *names_like(scripts, name)}
-        for each in (run & scripts.keys()) - chosen:
-            chosen.add(each)
-            yield scripts[each]
-            left += _WORD.findall(scripts[each])
-
-
-def _recipes(text: str, goals: Set[str | None]) -> str:
-    """Return what `make` runs for *goals*, for all of them where that is not known."""
-    values, runs, targets = {"RM": "rm -f"}, list[str](), list[str]()
-    recipes, needs = dict[str, list[str]](), dict[str, list[str]]()
-    text = _DEFINITION.sub(lambda found: f"{found[1]}={found[2]}".replace("\n", "; "), text)
-    for line in text.replace("\\\n", " ").split("\n"):
-        if line[:1] in ("\t", " "):
-            for each in targets:
-                recipes[each].append(line.lstrip(" \t@+-"))
-            continue
-        rule = _RULE.match(line)
-        if found := _SETS_OF_MAKE.fullmatch(rule[2].strip() if rule else line):
-            name, sign, value = found[1], found[2], found[3].strip()
-            before = f"{values.get(name, '')} " if sign == "+" else ""
-            values[name] = before + (f"$({value})" if sign == "!" else value)
-        else:
-            runs += _RUNS_SHELL.findall(line)
-        if rule:
-            targets = rule[1].split()
-            for each in targets:
-                recipes.setdefault(each, []).append((rule[3] or "").lstrip(" \t@+-"))
-                needs.setdefault(each, []).extend(rule[2].split())
-    left = [*filter(None, goals)] or [each for each in recipes if each[0] != "."][:1]
-    for each in left:  # those that are needed, too
-        left += [need for need in needs.get(each, ()) if need not in left]
-    chosen = left if goals <= recipes.keys() and not _MAY_RUN_ALL.search(text) else recipes
-    set_first = (f'{name}="{value}"' for name, value in values.items() if name in text)
-    lines = chain(set_first, runs, *(recipes.get(each, ()) for each in chosen))
-    script = _VALUE_OF_MAKE.sub(r"${\1}", "\n".join(lines)).replace("${MAKE}", "make")
-    return re.sub(r"\$\(shell\s+", "$(", script).replace("$$", "$")
 
 
 def lines_obeyed(seen: Sequence[Reading], texts: Iterable[str]) -> Iterator[str]:

@@ -24,8 +24,8 @@ from agent_cli.policies.shell.foreign_code import (
     is_of_windows,
     starts_code,
 )
-from agent_cli.policies.shell.hook_programs import RUN_BY_NAME, FileKind
 from agent_cli.policies.shell.readings import Reading, readings
+from agent_cli.policies.shell.run_files import RUN_BY_NAME, RUN_OPTION, FileKind
 from agent_cli.policies.shell.starters import base_name, is_shell
 from agent_cli.policies.shell.syntax import (
     descendants,
@@ -69,6 +69,7 @@ _VERSION: Final = late_pattern(r"-?[\d.]+$")
 _FILE_OF_CODE: Final = late_pattern(r"-\w*[fE](.*)|--file(?:=(.*))?")
 _FILE_OF_TASKS: Final = late_pattern(r"-f(.*)|--(?:make|just)?file(?:=(.*))?")
 _START_FILE: Final = late_pattern(r"\b(?:BASH_)?ENV=[\"']?([\w./-]+)")
+_MAKEFILES: Final = late_pattern(r"\bMAKEFILES\+?=[\"']?([\w./ -]+)")
 _REDIRECTS_ALL: Final = late_pattern(r"exec\s*\d*[>&]")
 _PARTS_OF_SED: Final = late_pattern(r"(?<!\\)[/|#,@\n]|(?<=[ai])\s+|\\\n?")
 _FUNCTION: Final = late_pattern(r"([^\s;&|(){}]+)\s*\(\s*\)")
@@ -135,9 +136,15 @@ def documents(script: str) -> Iterator[str]:
     """Yield the here-documents and here-strings of *script*."""
     for node in descendants(syntax_tree(script)):
         if node.type == "herestring_redirect":
-            yield "".join(map(unquoted, map(source, node.named_children)))
+            yield "".join(map(_text_of, node.named_children))
         elif node.type == "heredoc_body":
             yield document(node)
+
+
+def _text_of(word: "Node") -> str:
+    """Return the text of *word*, as far as it is written there."""
+    text = likely_word(source(word)) if word.type == "ansi_c_string" else None
+    return unquoted(source(word)) if text is None else text
 
 
 def files_run(
@@ -287,11 +294,15 @@ def _files_started(seen: Sequence[Reading], script: str) -> Mapping[str, Set[Fil
             found[_plain_path(words[0])].add("shell")
     for path in _START_FILE.findall(script):
         found[_plain_path(path)].add("shell")
+    for path in chain.from_iterable(map(str.split, _MAKEFILES.findall(script))):
+        found[_plain_path(path)].add("tasks")
     return {path: kinds for path, kinds in found.items() if kinds}
 
 
 def _run_by_name(words: Reading) -> Mapping[str, FileKind]:
     """Return patterns of the files that the program of *words* runs by their names, and how."""
+    if RUN_OPTION in words:
+        return RUN_BY_NAME["npm"]
     if starts_code(words) and "-m" in words[:-1]:
         words = words[words.index("-m") + 1 :]
     elif starts_code(words) and any(map(CODE_OPTION.fullmatch, filter(None, words[1:]))):

@@ -1,6 +1,9 @@
-"""Which commands certainly run nothing of the current folder."""
+"""Which commands certainly run nothing of the current folder, and what its files of tasks run."""
 
-from agent_cli.policies.shell.hook_programs import runs_own_files_only
+from pathlib import Path
+
+from agent_cli.policies.shell import CommandRules, Reach, judge
+from agent_cli.policies.shell.run_files import runs_own_files_only
 from tests.tables import each_row
 
 CERTAIN = (
@@ -78,3 +81,46 @@ def test_program_with_arguments_is_judged_by_its_words() -> None:
     assert runs_own_files_only(("python3", "/home/me/guard.py"))
     assert not runs_own_files_only(("python3", "guard.py"))
     assert not runs_own_files_only(("npx", "guard"))
+
+
+_TASKFILE = """version: '3'
+vars:
+  OUT: {out}
+tasks:
+  a:
+    desc: Remove the output
+    deps: [ls]
+    cmds:
+      - task: b
+  b:
+    cmds:
+      - rm -rf {{{{.OUT}}}}/x
+  "c":
+    dir: /
+    cmds: ["rm -rf srv"]
+  d: rm -rf ~
+  e:
+    - |
+      rm -rf {{{{.ROOT_DIR}}}}/bin
+  default:
+    cmds:
+      - cmd: ls
+"""
+
+
+@each_row(
+    ("goal", "out", "expected"),
+    [
+        *(("a", "/srv", True), ("b", "/srv", True), ("", "/srv", False), ("a", "bin", False)),
+        *(("c", "bin", True), ("d", "bin", True), ("e", "bin", False), ("$T", "bin", True)),
+    ],
+)
+def test_task_of_a_taskfile_that_the_script_writes_is_judged(
+    goal: str, out: str, *, expected: bool
+) -> None:
+    """Threat 19: only what runs for the task that is named, with the values of the file."""
+    script = f"cat > Taskfile.yml <<'E'\n{_TASKFILE.format(out=out)}E\ntask {goal}"
+
+    judged = judge(script, CommandRules(), Reach(root=Path("/nowhere")))
+
+    assert (judged.verdict == "ask") is expected
