@@ -12,7 +12,7 @@ from itertools import chain, pairwise
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from agent_cli.policies.shell.assignments import EXPANSIONS
+from agent_cli.policies.shell.assignments import EXPANSIONS, NEW
 from agent_cli.policies.shell.deleted_folders import (
     CHANGE_DIR,
     ENTER_DIR,
@@ -23,7 +23,6 @@ from agent_cli.policies.shell.deleted_folders import (
     is_foreign_file,
     is_vital,
 )
-from agent_cli.policies.shell.known_words import whole_text
 from agent_cli.policies.shell.reach import Reach
 from agent_cli.policies.shell.readings import Reading
 from agent_cli.policies.shell.remote_commands import (
@@ -243,3 +242,44 @@ def without_home(script: str, reach: Reach) -> str:
                 pieces += [text[at : node.start_byte], home.encode()]
                 at = end
     return b"".join([*pieces, text[at:]]).decode() if pieces else script
+
+
+class CurrentFolder:
+    """The folder that a script is in after each `cd`, from where it started; ".." if unknown."""
+
+    def __init__(self, *, has_links: bool) -> None:
+        """With *has_links*, a folder in /tmp may be one to a folder of the workspace."""
+        self._folder, self._before, self._has_links = ".", "..", has_links
+
+    def after(self, command: "Node", texts: Sequence[str | None]) -> Sequence[str | None]:
+        """Return the folder that *command*, a `cd` to one of *texts*, changes to, if known."""
+        text = texts[0] if len(texts) == 1 else None
+        is_alone = len(command.children_by_field_name("argument")) == 1
+        parent = command.parent
+        if parent is not None and parent.type == "redirected_statement":
+            parent = parent.parent
+        in_pipe = parent is not None and parent.type == "pipeline"
+        is_alone = is_alone and " " not in (text or "")
+        is_known = text and text[0] != "'" and (text[0] != "-" or text == "-")
+        if text and is_known and is_alone and not in_pipe:
+            whole = text if text[0] == "/" else f"{self._folder}/{text}"
+            folder = self._before if text == "-" else os.path.normpath(whole)
+            # Any other folder from the root may be the workspace, or around it, as a link may.
+            is_new = f"{folder}/".startswith(f"{NEW}/") and not self._has_links
+            if folder[0] != "/" or is_new:
+                self._folder, self._before = folder, self._folder
+                return [folder]
+        self._folder = ".."
+        return texts
+
+    def all_files(self) -> Sequence[str]:
+        """Return the pattern of all files there; () at the start, and where that may be unknown.
+
+        A folder in /tmp may be a link to the workspace, which an earlier command made.
+        """
+        return [f"'{self._folder}/*'"] if self._folder[0] not in "./" else ()
+
+
+def whole_text(tree: "Node") -> bytes:
+    """Return the source text of *tree* from the script's beginning, where positions count from."""
+    return b" " * tree.start_byte + (tree.text or b"")

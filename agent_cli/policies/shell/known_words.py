@@ -3,7 +3,6 @@
 Where a word may stand for something else, it is left as it is: the script is then judged without.
 """
 
-import os.path
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 from agent_cli.policies.shell.assignments import EXPANSIONS, NEW, Assignments, script_in
 from agent_cli.policies.shell.braces import TooManyWords, unbraced
 from agent_cli.policies.shell.deleted_folders import CHANGE_DIR, is_cache
+from agent_cli.policies.shell.entered_folders import CurrentFolder, whole_text
 from agent_cli.policies.shell.remote_commands import MAY_BE_OTHERS, removals_elsewhere
 from agent_cli.policies.shell.starters import is_shell
 from agent_cli.policies.shell.syntax import (
@@ -39,11 +39,17 @@ _CHANGES_AGAIN = late_pattern(r"\b(?:cd|chdir)\b")
 _MAKES_LINKS = late_pattern(r"\b(?:ln|symlink|link)\b")
 # With one of them, a variable may get another value, or its value be split elsewhere.
 _SETS_UNSEEN = late_pattern(
-    r"\b(?:IFS|eval|source|coproc|let|unset|trap|alias|shopt|builtin|command|enable|exec"
-    r"|read|mapfile|readarray|getopts|select)\b|(?:^|[;&|(\s])\.\s|\(\(|\bwait\s+-"
-    r"|\{\w+\}[<>]|\$\{[^}={]*=|\]:?=|\bprintf\s+(?![\"']?[\w%\\]|[\"']\s)|\b(?:OLD)?PWD\+?="
+    r"\b(?:IFS|coproc|let|unset|select)\b|\(\(|\bwait\s+-|\{\w+\}[<>]|\$\{[^}={]*=|\]:?="
+    r"|\bprintf\s+(?![\"']?[\w%\\]|[\"']\s)|\b(?:OLD)?PWD\+?="
     r"|\$\{?(?:_|REPLY|DIRSTACK|BASH\w*|FUNCNAME|OLDPWD)\b"
 )
+# So may these, as commands: in `find . -exec`, two of them are arguments.
+_SET = frozenset(
+    {".", "source", "eval", "trap", "alias", "shopt", "builtin", "command", "enable", "exec"}
+    | {"read", "mapfile", "readarray", "getopts"}
+)
+_NAMES_SETTER = late_pattern(rf"(?:^|[;&|(\s])\.\s|\b(?:{'|'.join(sorted(_SET - {'.'}))})\b")
+_PRECEDE_COMMAND = frozenset({"time", "noglob", "nocorrect", "-"})
 _WORDS = frozenset({"word", "string", "raw_string", "concatenation"}) | EXPANSIONS
 _DECLARES = frozenset({"declare", "typeset", "local", "export", "readonly"})
 # Names, and options that change no value.
@@ -53,6 +59,8 @@ _PROGRAM = late_pattern(r"[\w./+\[-]+", re.ASCII)
 _ANSWER = frozenset({"pwd", "mktemp", "seq"})
 # A pattern may then stand for .git.
 _MATCHES_HIDDEN = late_pattern(r"\b(?:shopt|GLOBIGNORE|BASHOPTS)\b")
+# A hidden pattern that may stand for .git, or for the folder above.
+_MAY_BE_GIT = late_pattern(r"\.(?![a-fh-zA-FH-Z0-9_])")
 # And with one of them, a folder may be another one.
 _MOVES_UNSEEN = late_pattern(r"\b(?:pushd|popd|set|OLDPWD|CDPATH)\b")
 # A database of tests is made anew by such a task.
@@ -93,7 +101,7 @@ def with_known_words(script: str, *, own_temporary: bool) -> Sequence[str]:
         return ()
     is_sequence = known is not None and _runs_in_order(script)
     may_be_others = MAY_BE_OTHERS.search(script) is not None
-    current = _CurrentFolder(has_links=_MAKES_LINKS.search(script) is not None)
+    current = CurrentFolder(has_links=_MAKES_LINKS.search(script) is not None)
     changes: list[tuple[Node, Sequence[str]]] = []
     for node in descendants(tree):
         if node.type != "command":
@@ -163,11 +171,6 @@ def _with_texts_run(script: str) -> tuple[str, Sequence[tuple[int, int]]]:
     return (whole + text[at:]).decode(), composed
 
 
-def whole_text(tree: "Node") -> bytes:
-    """Return the source text of *tree* from the script's beginning, where positions count from."""
-    return b" " * tree.start_byte + (tree.text or b"")
-
-
 def _run_in_place(command: "Node", *, has_local: bool) -> str:
     """Return what *command* has run: an `eval`, or a `trap` at the end or by a signal; else "".
 
@@ -208,12 +211,14 @@ def _is_plain(expansion: "Node", known: Assignments | None) -> bool:
 
 def _sets_nothing_unseen(tree: "Node", script: str) -> bool:
     """Return whether each variable that *script* sets is seen to be set."""
-    if _SETS_UNSEEN.search(script):
+    if _SETS_UNSEEN.search(script) or (tree.has_error and _NAMES_SETTER.search(script)):
         return False
     for node in descendants(tree):
         name = node.child_by_field_name("name")
         match node.type:
             case "command" if name is not None and not _PROGRAM.fullmatch(source(name)):
+                return False
+            case "command" if name is not None and _sets(source(name), node):
                 return False
             case "command" if not _DECLARES.isdisjoint(map(source, node.children)):
                 return False  # behind `time`, or a value for the command alone
@@ -228,40 +233,10 @@ def _sets_nothing_unseen(tree: "Node", script: str) -> bool:
     return True
 
 
-class _CurrentFolder:
-    """The folder that a script is in after each `cd`, from where it started; ".." if unknown."""
-
-    def __init__(self, *, has_links: bool) -> None:
-        """With *has_links*, a folder in /tmp may be one to a folder of the workspace."""
-        self._folder, self._before, self._has_links = ".", "..", has_links
-
-    def after(self, command: "Node", texts: Sequence[str | None]) -> Sequence[str | None]:
-        """Return the folder that *command*, a `cd` to one of *texts*, changes to, if known."""
-        text = texts[0] if len(texts) == 1 else None
-        is_alone = len(command.children_by_field_name("argument")) == 1
-        parent = command.parent
-        if parent is not None and parent.type == "redirected_statement":
-            parent = parent.parent
-        in_pipe = parent is not None and parent.type == "pipeline"
-        is_alone = is_alone and " " not in (text or "")
-        is_known = text and text[0] != "'" and (text[0] != "-" or text == "-")
-        if text and is_known and is_alone and not in_pipe:
-            whole = text if text[0] == "/" else f"{self._folder}/{text}"
-            folder = self._before if text == "-" else os.path.normpath(whole)
-            # Any other folder from the root may be the workspace, or around it, as a link may.
-            is_new = f"{folder}/".startswith(f"{NEW}/") and not self._has_links
-            if folder[0] != "/" or is_new:
-                self._folder, self._before = folder, self._folder
-                return [folder]
-        self._folder = ".."
-        return texts
-
-    def all_files(self) -> Sequence[str]:
-        """Return the pattern of all files there; () at the start, and where that may be unknown.
-
-        A folder in /tmp may be a link to the workspace, which an earlier command made.
-        """
-        return [f"'{self._folder}/*'"] if self._folder[0] not in "./" else ()
+def _sets(name: str, command: "Node") -> bool:
+    """Return whether *command* of this *name*, or what stands behind `time` there, may set any."""
+    words = map(source, command.children) if name in _PRECEDE_COMMAND else ()
+    return name in _SET or not _SET.isdisjoint(words)
 
 
 def _changed(
@@ -397,4 +372,4 @@ def _is_chosen(word: str) -> bool:
     if word.startswith("/") or ".." in parts or ".git" in word.casefold():
         return False
     hidden = (part for part in parts if part.startswith(".") and {"*", "?"}.intersection(part))
-    return not any(hidden) and any(re.search(r"\w", part) for part in parts)
+    return not any(map(_MAY_BE_GIT.match, hidden)) and any(re.search(r"\w", x) for x in parts)

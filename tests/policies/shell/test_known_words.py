@@ -33,6 +33,11 @@ def asks(script: str) -> bool:
         "typeset -r b=build; rm -rf $b",
         "b=build; export b; rm -rf $b/x",
         "mkdir -p build && cd build && rm -rf * && cmake ..",
+        'D=dist; rm -rf "$D"; find . -name x -delete',
+        'D=dist; rm -rf "$D"; docker build -t x . && bundle exec rake read',
+        'D=dist; rm -rf "$D"; find src -name x -exec ls {} +',
+        "rm -rf .verify*",
+        "printf 'B = a\\nx:\\n\\trm -rf $(B)\\n\\tfind . -name y -delete\\n' > Makefile; make x",
     ],
 )
 def test_deleting_what_a_value_of_the_script_names_asks_not(script: str) -> None:
@@ -43,6 +48,9 @@ def test_deleting_what_a_value_of_the_script_names_asks_not(script: str) -> None
 @each_row(
     "script",
     [
+        *(f'B=x; {each}; rm -rf "$B"' for each in ("time read B", "! . ./a", "X=1 source a")),
+        *(f'B=x; {each}; rm -rf "$B"' for each in ("< a read B", "if . a; then :; fi")),
+        *(f"rm -rf {each}" for each in (".g*", ".?*", ".[!x]*", ".*")),
         "B=/; eval \"rm -rf '$B'\"",
         "B=build; B=/ eval 'rm -rf $B'",
         "B='$HOME'; eval \"rm -rf $B\"",
