@@ -10,6 +10,8 @@ UNVOUCHED: Final = "only its server says that it only reads"
 """Why a person is asked about a call of a server's tool that nobody approved yet."""
 UNSANDBOXED: Final = "runs outside the sandbox, with all your rights and the network"
 """Why a command without the sandbox is asked about."""
+ASKED_BY_HOOK: Final = "a hook asks"
+"""Begins the reason of a question that a hook asks: no rule and no other mode answers it."""
 MOVED: Final = "Not run: it would touch other files now than when it was checked. Call again."
 """The refusal of a call that a symlink leads to other files since its paths were checked."""
 

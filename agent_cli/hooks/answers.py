@@ -162,8 +162,9 @@ def merged(answers: Sequence[HookAnswer]) -> HookAnswer:
         reason="\n".join(dict.fromkeys(reasons)),
         updated=changes[0] if changes else None,
         output=next((answer.output for answer in answers if answer.output is not None), None),
-        contexts=tuple(text for answer in answers for text in answer.contexts),
-        messages=tuple(text for answer in answers for text in answer.messages),
+        # A hook that is asked about a changed input, too, says the same of it.
+        contexts=tuple(dict.fromkeys(text for answer in answers for text in answer.contexts)),
+        messages=tuple(dict.fromkeys(text for answer in answers for text in answer.messages)),
         stops=next((answer.stops for answer in answers if answer.stops), ""),
         fault=next((answer.fault for answer in answers if answer.fault), ""),
         broken=next((answer.broken for answer in answers if answer.broken), ""),

@@ -122,6 +122,18 @@ class HookRuns:
 
         *answerable* are further fields, for hooks of the user that may pass signed answers on.
         """
+        answers = await self.answers(hooks, payload, subject, answerable=answerable)
+        return merged([*answers.values()])
+
+    async def answers(
+        self,
+        hooks: Sequence[Hook],
+        payload: Mapping[str, Json],
+        subject: str = "",
+        *,
+        answerable: Mapping[str, Json] = _NOTHING,
+    ) -> dict[Hook, HookAnswer]:
+        """Run *hooks* as `run` does; return the answers of those that are waited for."""
 
         async def ran(hook: Hook) -> Ran:
             return await self._ran(hook, payload, subject, answerable)
@@ -136,7 +148,7 @@ class HookRuns:
                 self.background(ran_late(hook))
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(ran(hook)) for hook in hooks if not hook.background]
-        return merged([task.result().answer for task in running])
+        return {task.result().hook: task.result().answer for task in running}
 
     async def _ran(
         self,

@@ -1,7 +1,7 @@
 """Run hooks around tool calls: before a call, before the user is asked, and after the call."""
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -10,11 +10,13 @@ from agent_cli.contracts.errors import AgentCliError, ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import BlockOutput, Json, Success, ToolOutput, text_block
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, ToolResult, Verdict, check_input
+from agent_cli.contracts.wording import ASKED_BY_HOOK
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.returned_values import Maybe, settled
 from agent_cli.core.turn import Turn
-from agent_cli.hooks.answers import HookAnswer
+from agent_cli.hooks.answers import HookAnswer, merged
 from agent_cli.hooks.claude_terms import ClaudeCall, from_claude, response_of
+from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.events import Payloads, after_call, exit_code, for_model
 from agent_cli.hooks.runs import HookRuns
 
@@ -129,8 +131,9 @@ class CallHooks:
                     return _denied(request)
                 if request.updated is not None:
                     call, params = _changed(call, tool, params, request)
-                    if before.decision == "allow":  # It has seen another input.
-                        before = replace(before, decision=None)
+                    before = _stricter(before, await self._answer("PreToolUse", call))
+                    if before.decision == "deny":
+                        return _denied(before)
                     verdict = await self._beside(before, call, tool, params)
                 if request.decision == "allow" and isinstance(verdict, Ask) and verdict.by_mode:
                     verdict = Allow(holds=verdict.holds)
@@ -150,9 +153,12 @@ class CallHooks:
         verdict = await self._authorize(call, tool, params)
         if before.decision == "ask" and not isinstance(verdict, Deny):
             self._asks(call)
+            reason = f"{ASKED_BY_HOOK}: {before.reason}" if before.reason else ASKED_BY_HOOK
             if isinstance(verdict, Allow):
-                return Ask(before.reason, may_read=True, holds=verdict.holds)
-            return replace(verdict, by_mode=False, attempt_failed=None)
+                return Ask(reason, may_read=True, holds=verdict.holds)
+            if not verdict.by_mode:
+                reason = f"{reason}; {verdict.reason}"
+            return replace(verdict, reason=reason, by_mode=False, attempt_failed=None)
         if before.decision == "allow" and isinstance(verdict, Ask) and verdict.by_mode:
             return Allow(holds=verdict.holds)
         return verdict
@@ -206,11 +212,34 @@ class CallHooks:
         if not hooks:
             return HookAnswer()
         payload = self._payloads.about_call(event, call.id, theirs, **more(theirs))
-        answer = await self._runs.run(hooks, payload, f"{theirs.name} {call.id}")
-        if answer.updated == theirs.input:
-            answer = replace(answer, updated=None)
+        answers = await self._runs.answers(hooks, payload, f"{theirs.name} {call.id}")
+        for hook, each in answers.items():
+            if each.updated == theirs.input:
+                answers[hook] = replace(each, updated=None)
+        answer = merged([*answers.values()])
+        if event == "PreToolUse" and answer.updated is not None and answer.decision != "deny":
+            again = await self._about_changed(call, answer.updated, answers)
+            answer = merged([*answers.values(), *again])
         self._heard(answer)
         return answer
+
+    async def _about_changed(
+        self, call: ToolCall, updated: _Fields, answers: Mapping[Hook, HookAnswer]
+    ) -> Sequence[HookAnswer]:
+        """Return the PreToolUse answers about the *updated* input, but of those that changed it."""
+        try:
+            changed = replace(call, input=from_claude(call.name, updated))
+        except ToolError:  # The call is refused for it.
+            return ()
+        theirs = self._payloads.translated(changed)
+        hooks = self._runs.matching(
+            "PreToolUse", theirs.names, lambda rule: self._covers(changed, rule)
+        )
+        changers = {hook for hook, answer in answers.items() if answer.updated is not None}
+        others = [hook for hook in hooks if hook not in changers and not hook.background]
+        payload = self._payloads.about_call("PreToolUse", call.id, theirs)
+        found = await self._runs.answers(others, payload, f"{theirs.name} {call.id}")
+        return [*found.values()]
 
     def _keep(self, call: ToolCall, before: HookAnswer, request: HookAnswer) -> None:
         """Store the answers for the current input of *call*, which is authorized once more."""
@@ -227,6 +256,12 @@ def _last_batch(conversation: Conversation) -> list[ToolOutput]:
         return []
     calls = [each for each in replied if isinstance(each, ToolOutput)]
     return [call for call in calls if call.reply_id == replied[-1].reply_id]
+
+
+def _stricter(before: HookAnswer, again: HookAnswer) -> HookAnswer:
+    """Return the answer of *again* about another input; what *before* asked is asked as well."""
+    own = replace(before, decision=None if before.decision == "allow" else before.decision)
+    return replace(merged([own, again]), updated=None)
 
 
 def _key(event: str, call: ToolCall) -> _Key:

@@ -15,7 +15,7 @@ from agent_cli.contracts.permission_modes import STRICTNESS, Mode, stricter
 from agent_cli.contracts.permissions import ApprovalFacts, ExplainedPart, Rule, RuleKind, RuleScope
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, Verdict, check_input
-from agent_cli.contracts.wording import MOVED
+from agent_cli.contracts.wording import ASKED_BY_HOOK, MOVED
 from agent_cli.policies.command_calls import CommandCalls
 from agent_cli.policies.decisions import (
     Decision,
@@ -228,9 +228,13 @@ class Permissions:
                     self._own_questions.add(call.id)
                 with suppress(ToolError):  # Its input may no longer be valid.
                     verdict = await self(call, tool, check_input(tool, call.input))
-                    if isinstance(verdict, Ask) and verdict.reason not in call.reason:
+                    is_own = ASKED_BY_HOOK not in call.reason
+                    is_new = isinstance(verdict, Ask) and verdict.reason not in call.reason
+                    if isinstance(verdict, Ask) and is_new and (is_own or not verdict.by_mode):
                         # Since the question, a symlink may lead its path elsewhere.
                         self.add_fact(call, verdict.reason)
+                    if not is_own:
+                        self.ask_each_time(call)
 
     def remember(self, call: ToolCall, origin: str = _THIS_SESSION) -> None:
         """Allow calls like this one for the rest of the session; *origin* names the source."""

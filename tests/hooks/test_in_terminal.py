@@ -164,6 +164,25 @@ def test_question_of_a_guard_offers_no_rule_that_would_answer_it() -> None:
         terminal.until_prompt()
 
 
+def test_question_of_a_guard_is_the_same_after_a_restart() -> None:
+    """Its reason says that a hook asks, so that no rule is offered there either."""
+    answer = {"permissionDecision": "ask", "permissionDecisionReason": "it is Friday"}
+    hooks(PreToolUse=command(f"echo '{json.dumps({'hookSpecificOutput': answer})}'", "Write"))
+    calls = [tool_use("write", {"path": "two.md", "content": "x"})]
+    with serve_in_thread(reply(*calls), reply("Done.")) as api:
+        for words, keys in (((), "go\r"), (("--continue",), "")):
+            with in_terminal(api, *words) as terminal:
+                if keys:
+                    terminal.until_prompt()
+                    terminal.send(keys)
+                terminal.until("a hook asks: it is Friday")
+                terminal.until("❯ ")
+                assert " this session" not in terminal.text
+                if not keys:
+                    terminal.send("y\r")
+                    terminal.until("Done.")
+
+
 def test_compaction_runs_pre_compact_and_post_compact_hooks(tmp_path: Path) -> None:
     """The output of PreCompact goes to the summary; its denial prevents the compaction."""
     hooks(

@@ -1,13 +1,15 @@
 """The answers of hooks about tool calls, kept while the calls are open."""
 
+import json
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
-from agent_cli.contracts.tooling import Allow, Ask, Tool, ToolContext, ToolResult, Verdict
+from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, ToolContext, ToolResult, Verdict
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.run import ChatStateMachine
@@ -16,7 +18,8 @@ from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.events import Payloads
 from agent_cli.hooks.run import HookEnvironment
 from agent_cli.hooks.runs import HookRuns
-from agent_cli.hooks.tool_calls import CallHooks
+from agent_cli.hooks.tool_calls import Authorize, CallHooks
+from tests.tables import each_row
 
 
 async def allow(*_call: object) -> Verdict:
@@ -25,6 +28,14 @@ async def allow(*_call: object) -> Verdict:
 
 async def ask_after_an_attempt(*_call: object) -> Verdict:
     return Ask("its effect is not known", by_mode=True, attempt_failed=lambda: None)
+
+
+async def ask_by_rule(*_call: object) -> Verdict:
+    return Ask("the rule x asks")
+
+
+async def ask_after_question(*_call: object) -> Verdict:
+    return Ask("its effect is not known", by_mode=True)
 
 
 async def _echo(
@@ -70,26 +81,97 @@ async def test_guard_is_asked_once_about_a_call_and_its_answer_is_then_forgotten
         await calls(turn)
 
 
-async def test_call_that_a_hook_asks_about_is_not_attempted_before(tmp_path: Path) -> None:
-    """Threat 25: the person decides, not the sandbox."""
-    decision = '{"hookSpecificOutput": {"permissionDecision": "ask"}}'
-    calls = CallHooks(
-        HookRuns(
-            [Hook(event="PreToolUse", command=f"echo '{decision}'")],
-            HookEnvironment(tmp_path, os.environ),
-        ),
-        Payloads(tmp_path, session_id=str, transcript=str, mode=lambda: "ask"),
-        authorize=ask_after_an_attempt,
+def prints(
+    answer: Mapping[str, Json], event: str = "PreToolUse", *, unless: str = "nothing"
+) -> Hook:
+    """Return a hook of *event* that answers with *answer*, if *unless* is not in its input."""
+    text = json.dumps({"hookSpecificOutput": answer})
+    return Hook(event=event, command=f"grep -q '{unless}' || echo '{text}'")
+
+
+def hooked(folder: Path, *hooks: Hook, authorize: Authorize = allow) -> CallHooks:
+    """Return the *hooks* of a session around what is decided by *authorize*."""
+    return CallHooks(
+        HookRuns(hooks, HookEnvironment(folder, os.environ)),
+        Payloads(folder, session_id=str, transcript=str, mode=lambda: "ask"),
+        authorize=authorize,
         finish=lambda _call, result: result,
         covers=lambda _call, _rule: True,
         heard=lambda _answer: None,
         asks=lambda _call: None,
     )
 
-    verdict = await calls.authorize(ToolCall("call_0", "echo", {"text": "a"}), ECHO, None)
+
+CALL = ToolCall("call_0", "echo", {"text": "a"})
+TO_B: Mapping[str, Json] = {"updatedInput": {"text": "bad"}}
+REFUSES_B = Hook(event="PreToolUse", command="if grep -q bad; then echo no >&2; exit 2; fi")
+
+
+async def test_call_that_a_hook_asks_about_is_not_attempted_before(tmp_path: Path) -> None:
+    """Threat 25: the person decides, not the sandbox."""
+    asks = prints({"permissionDecision": "ask"})
+    calls = hooked(tmp_path, asks, authorize=ask_after_an_attempt)
+
+    verdict = await calls.authorize(CALL, ECHO, None)
 
     assert isinstance(verdict, Ask)
     assert verdict.attempt_failed is None
+
+
+@each_row(
+    ("others", "reason"),
+    [
+        (allow, "a hook asks: it is Friday"),
+        (ask_after_an_attempt, "a hook asks: it is Friday"),
+        (ask_by_rule, "a hook asks: it is Friday; the rule x asks"),
+    ],
+)
+async def test_question_of_a_guard_gives_its_reason(
+    others: Authorize, reason: str, tmp_path: Path
+) -> None:
+    """Threat 25: that of the mode says nothing, but a rule asks as well."""
+    asks = prints({"permissionDecision": "ask", "permissionDecisionReason": "it is Friday"})
+
+    verdict = await hooked(tmp_path, asks, authorize=others).authorize(CALL, ECHO, None)
+
+    assert isinstance(verdict, Ask)
+    assert verdict.reason == reason
+
+
+async def test_guard_hears_of_an_input_that_another_hook_changes(tmp_path: Path) -> None:
+    """Threat 25: what it refuses must not run because it came from a hook."""
+    change = prints(TO_B, unless="bad")
+    at_question = prints({"decision": {"behavior": "allow", **TO_B}}, "PermissionRequest")
+    by_mode = hooked(tmp_path, at_question, REFUSES_B, authorize=ask_after_question)
+
+    assert await hooked(tmp_path, change).authorize(CALL, ECHO, None) == Allow(
+        input={"text": "bad"}
+    )
+    for calls in (
+        hooked(tmp_path, change, REFUSES_B),
+        hooked(tmp_path, REFUSES_B, change),
+        by_mode,
+    ):
+        refused = await calls.authorize(CALL, ECHO, None)
+        assert isinstance(refused, Deny)
+        assert refused.reason.endswith("no")
+
+
+async def test_hook_that_changes_an_input_is_not_asked_about_its_own(tmp_path: Path) -> None:
+    """It would change it again. A guard that has nothing against both inputs decides nothing."""
+    change = Hook(event="PreToolUse", command=f"echo >> runs; echo '{json.dumps(_updated())}'")
+    guard = Hook(event="PreToolUse", command="cat >> heard; echo >> heard")
+
+    verdict = await hooked(tmp_path, change, guard).authorize(CALL, ECHO, None)
+
+    heard = [json.loads(line) for line in (tmp_path / "heard").read_text().split("\n") if line]
+    assert verdict == Allow(input={"text": "bad"})
+    assert [each["tool_input"]["text"] for each in heard] == ["a", "bad"]
+    assert (tmp_path / "runs").read_text() == "\n"
+
+
+def _updated() -> Json:
+    return {"hookSpecificOutput": {**TO_B}}
 
 
 def test_same_command_under_two_matchers_runs_once_for_a_call(tmp_path: Path) -> None:
