@@ -182,11 +182,14 @@ def files_run(
         for kind in of_path:
             if (part, path, kind) not in done:
                 done.add((part, path, kind))
-                yield from _as_run(part, path, kind, is_named=path in named)
+                yield from _as_run(part, [path], kind, named)
     each_written = (_written_by_programs(readings(each), each) for each in (script, *within))
+    paths = defaultdict[tuple[str, FileKind], dict[str, None]](dict)
     for part, path in chain.from_iterable(each_written):
         for kind in _kinds_of(path, kinds):
-            yield from _as_run(part, path, kind, is_named=path in named)
+            paths[part, kind][path] = None
+    for (part, kind), written in paths.items():
+        yield from _as_run(part, [*written], kind, named)
 
 
 def _written_by_programs(seen: Sequence[Reading], script: str) -> Iterator[tuple[str, str]]:
@@ -248,21 +251,24 @@ def _statement_around(redirect: "Node") -> "Node":
 
 
 def _as_run(
-    part: str, path: str, kind: FileKind, *, is_named: bool
+    part: str, paths: Sequence[str], kind: FileKind, named: Collection[str]
 ) -> Iterator[tuple[str, FileKind, bool]]:
-    """Yield each text in *part*, the script in *path*, with its folder instead of `dirname $0`.
+    """Yield each text in *part*, the script in any of *paths*, with the folder for `dirname $0`.
 
-    And as it is, unless it surely runs as *path*.
+    And as it is, unless it surely runs as that path, as those that are *named* do.
     """
     put_in = {*_PUT_IN.findall(part)} if _IS_FILLED.search(part) else set[str]()
-    is_sure = is_named and put_in.isdisjoint(OWN_NAMES)
+    runs_as_named = put_in.isdisjoint(OWN_NAMES)
     sets = re.compile(rf"(?<![$\{{\w])(?:{'|'.join(put_in) or '(?!)'})\b")
     for text in dict.fromkeys(texts_in(part)):
         first = text.lstrip().partition("\n")[0] if text.lstrip()[:2] == "#!" else ""
         is_code = kind == "shell" and any(starts_code((word,)) for word in first[2:].split())
-        is_whole, known = not sets.search(text), with_own_folder(text, path)
-        for each in (known,) if is_sure or known == text else (known, text):
-            yield each, "code" if is_code else kind, is_whole
+        is_whole = not sets.search(text)
+        # A hundred paths may be written; most texts are the same in all of them.
+        for path in paths if "$(" in text else paths[:1]:
+            known, is_sure = with_own_folder(text, path), runs_as_named and path in named
+            for each in (known,) if is_sure or known == text else (known, text):
+                yield each, "code" if is_code else kind, is_whole
 
 
 def _files_started(seen: Sequence[Reading], script: str) -> Mapping[str, Set[FileKind]]:

@@ -10,6 +10,7 @@ import pytest
 
 from agent_cli.policies.shell import CommandRules, Reach, command_rule, judge
 from agent_cli.policies.shell.reserved import is_reserved
+from agent_cli.policies.shell.written_texts import files_run
 from tests.tables import each_row
 
 
@@ -1928,3 +1929,13 @@ def test_more_texts_than_can_be_judged_in_time_ask() -> None:
     judged = judge(f"eval $x {words}", CommandRules(), Reach(root=Path("/nowhere")))
 
     assert "too long" in judged.reason
+
+
+def test_text_that_may_be_in_any_of_many_files_is_judged_once() -> None:
+    """For each file and each text, a script of 2,000 characters took ten seconds."""
+    names = " ".join(f"f{number}" for number in range(30))
+    words = "".join(f"echo word{number}; " for number in range(5))
+
+    found = [*files_run([f"sh $X; {words}cat x | tee {names}"])]
+
+    assert len(found) == len({*found}) == 5
