@@ -36,7 +36,7 @@ from agent_cli.policies.shell.remote_commands import (
 )
 from agent_cli.policies.shell.searches import split_search, starts_remover
 from agent_cli.policies.shell.starters import base_name, is_shell, options_end
-from agent_cli.policies.shell.syntax import descendants, source, syntax_tree
+from agent_cli.policies.shell.syntax import descendants, is_misread, source, syntax_tree
 from agent_cli.policies.shell.words import likely_word, likely_words
 from agent_cli.system.loading import late_pattern
 
@@ -61,6 +61,14 @@ _OWN_NAME: Final = late_pattern(r"\$\{?(?:0|BASH_SOURCE|_)(?!\w)")
 _PRINTS_FOLDER: Final = late_pattern(r"\$\(\s*cd\s+\"?([\w./-]+)\"?\s*&&\s*pwd\s*\)")
 IN_BACKGROUND: Final = late_pattern(r"(?<![&<>|])&(?![&>])")
 """What lets a command of a script go on in a shell of its own."""
+_APART: Final = late_pattern(r"\(|(?<![&<>|])&(?![&>])")
+# Plain words, of which none may delete, move, link or write a file, or run what does.
+_KEEPS_FILES: Final = late_pattern(
+    r"(?!(?s:.*)\b(?:rm|rmdir|unlink|shred|find|fd|fdfind|mv|cp|ln|dd|tee|install|rsync|truncate"
+    r"|xargs|parallel|eval|exec|source|trap|alias|git-clean|clean|zip|tar|unzip|sudo|doas|su|env"
+    r"|perl|ruby|node|python[\d.]*|awk|sed|ed|ex|vim?|\w*sh|docker|podman|ssh|pushd|popd)\b)"
+    r"[\w\s./~&|;@:=+,%()-]+"
+)
 LEADS_UP: Final = late_pattern(r"\.[\"'\\]*\.|/[\"']*[$`]")
 """What may name the folder above another one, in a script."""
 OWN_NAMES: Final = frozenset({"0", "BASH_SOURCE"})
@@ -105,6 +113,31 @@ def _leaves(arguments: Reading, root: PurePath, *, follows: bool) -> bool:
         each is None or (PurePath(each) not in (PurePath(), root) and is_vital(each, root))
         for each in paths
     )
+
+
+def without_cd_apart(script: str) -> str:
+    """Return *script* without each `cd` of a subshell, or of the background, that deletes nothing.
+
+    Nothing behind it is in another folder: `(cd ~/x && git pull); rm -rf build`.
+    """
+    if not (_ENTERS.search(script) and _REMOVES.search(script) and _APART.search(script)):
+        return script
+    tree = syntax_tree(script)
+    nodes = [*descendants(tree)]
+    if tree.has_error or any(map(is_misread, nodes)):
+        return script
+    pairs = chain.from_iterable(pairwise(node.children) for node in nodes)
+    shells = [each for each, behind in pairs if behind.type == "&"]
+    shells += [each for each in nodes if each.type == "subshell"]
+    spans = [(x.start_byte, x.end_byte) for x in shells if _KEEPS_FILES.fullmatch(source(x))]
+    text, at, pieces = whole_text(tree), 0, list[bytes]()
+    for node in nodes:
+        name = node.child_by_field_name("name") if node.type == "command" else None
+        is_apart = any(start <= node.start_byte < end for start, end in spans)
+        if name is not None and source(name) == "cd" and is_apart and node.start_byte >= at:
+            pieces += [text[at : node.start_byte], b":"]
+            at = node.end_byte
+    return b"".join([*pieces, text[at:]]).decode() if pieces else script
 
 
 def with_own_folder(text: str, path: str) -> str:

@@ -26,6 +26,7 @@ from agent_cli.policies.shell.effects import effects
 from agent_cli.policies.shell.entered_folders import (
     IN_BACKGROUND,
     removals_in_entered,
+    without_cd_apart,
     without_home,
 )
 from agent_cli.policies.shell.fed_scripts import all_scripts, fed_commands, texts_run
@@ -128,6 +129,8 @@ def _losses_as_written(script: str, seen: Sequence[Reading], reach: Reach) -> li
     is_read = any(words[:1] in ((".",), (None,)) for words in seen)
     if not is_read and (by_paths := without_home(script, reach)) != script:
         script, seen = by_paths, readings(by_paths)
+    if (here := without_cd_apart(script)) != script:
+        script, seen = here, readings(here)
     found = _losses_in_folders(script, seen, reach)
     # In a workspace that lies in a cache, a pattern of what is there may be one of all its files.
     is_clear = len(script) < _UNCLEAR_MAX or not has_no_structure(script)

@@ -36,6 +36,8 @@ def asks(script: str, root: Path = Path("/nowhere/here")) -> bool:
             "bash <<'E'\ncd /srv\nrm x\nE",
         ),
         "trap 'cd /etc; rm x' EXIT",
+        *("cd ..; (cd /tmp && ls); rm -rf build", "(cd ~/x && rm -rf build)"),
+        *("cd ~/x & cd ~/y; rm -rf build", "(cd ~/x; ln -s ~ y); rm -rf y/build"),
         *("cd /srv && rm x & ls", "(cd /srv; rm x) &", "cd /etc; rm hosts & ls"),
         *("cd src && cd ../.. && rm x", "cd a && cd .. && cd .. && rm -f x"),
         *("cd src; rm ../../x", "eval 'cd /etc; rm x'", "cd /srv; find -name x -exec rm {} +"),
@@ -58,6 +60,8 @@ def test_deleting_a_file_in_a_folder_that_was_entered_asks(script: str) -> None:
         *("docker exec c sh -c 'cd /app; rm x'", "f() { cd /srv; }; rm x"),
         # The parser takes the list for a part of the pipeline.
         # In the background, it is the folder of a shell of its own.
+        *("cd / & rm -rf build", "(cd ~/x && git pull); rm -rf build"),
+        *("cd ../x && npm start & rm -rf dist", "ls; (cd /srv); rm -rf a; (cd b)"),
         *("cd /srv & rm x", "cd /srv &\nrm x; ls", "cd /srv && ls & rm x"),
         *("cd a/b && make 2>&1 | tail && cd ../.. && rm x", "cd a && ls 2>&1 | wc; cd ..; rm x"),
     ],
