@@ -85,6 +85,7 @@ _QUOTING: Final = late_pattern(r"[\"'\\]")
 _NAMES_HOME: Final = late_pattern(r"~/|HOME")
 _HOMES: Final = frozenset({"$HOME", "${HOME}"})
 _DEPTH_MAX: Final = 4
+_SHELLS_MAX: Final = 20  # of each, all of its text is read
 _FOLLOWED_CHARS_MAX: Final = 1_000  # of a folder: a thousand `cd a` take long
 
 
@@ -129,6 +130,8 @@ def without_cd_apart(script: str) -> str:
     pairs = chain.from_iterable(pairwise(node.children) for node in nodes)
     shells = [each for each, behind in pairs if behind.type == "&"]
     shells += [each for each in nodes if each.type == "subshell"]
+    if len(shells) > _SHELLS_MAX:
+        return script
     spans = [(x.start_byte, x.end_byte) for x in shells if _KEEPS_FILES.fullmatch(source(x))]
     text, at, pieces = whole_text(tree), 0, list[bytes]()
     for node in nodes:

@@ -125,7 +125,7 @@ _BEFORE_COMMAND: Final = late_pattern(
 )
 _KEY_OF_TASK: Final = late_pattern(r"([A-Za-z_]\w*):(?:\s+|$)", re.ASCII)
 _FOLDERS_OF_TASK: Final = ("ROOT_DIR=.", "TASKFILE_DIR=.", "USER_WORKING_DIR=.")
-_SECTION: Final = late_pattern(r"(?m)^\s*\[+([\w.:-]+)[^][\n]*\]+")
+_SECTION: Final = late_pattern(r"(?m)^\s*\[{1,2}([\w.:-]+)[^][\n]*\]{1,2}")
 _COMMANDS_OF_TOX: Final = late_pattern(r"commands(?:_pre|_post)?\s*=\s*")
 _MARK_OF_TOX: Final = late_pattern(r"^\s*(?:[\w.,{}!-]+:\s+)?[-!]?\s*")
 _ROOT_OF_TOX: Final = late_pattern(r"\{(?:toxinidir|tox_root)\}")
@@ -282,13 +282,13 @@ def _of_makefile(text: str, goals: Set[str | None]) -> str:
                 recipes.setdefault(each, []).append((rule[3] or "").lstrip(" \t@+-"))
                 needs.setdefault(each, []).extend(rule[2].split())
         elif found := _INCLUDES.match(line):
-            runs += [f"make -f {each}" for each in found[1].split()]
+            runs += [f"make -f {' -f '.join(found[1].split())}"]
     left = [*filter(None, goals)] or [each for each in recipes if each[0] != "."][:1]
     for each in left:  # those that are needed, too
         left += [need for need in needs.get(each, ()) if need not in left]
     chosen = left if goals <= recipes.keys() and not _MAY_RUN_ALL.search(text) else recipes
     set_first = (f'{name}="{value}"' for name, value in values.items() if name in text)
-    lines = chain(set_first, runs, *(recipes.get(each, ()) for each in chosen))
+    lines = chain(set_first, dict.fromkeys(runs), *(recipes.get(each, ()) for each in chosen))
     script = _VALUE_OF_MAKE.sub(r"${\1}", "\n".join(lines)).replace("${MAKE}", "make")
     script = _VALUE_IN_BRACES.sub(r"${\1}", script)
     return re.sub(r"\$\(shell\s+", "$(", script).replace("$$", "$")

@@ -666,6 +666,8 @@ _REPEATED = (
     ),
     *("rm -rf {../}x", "cat {./../}x", "ls {*/../}x", "git checkout {$a }", "rm {a }!(b)"),
     *("xargs bash -c '{fd x }'", "bash -c '{echo x; }'", "echo {{a,b} }", "psql -c '{/* a }'"),
+    *("rm x; {(cd /);}", "rm x; {cd / & }", "cat > Makefile <<'E'\n{include a\n}E\nmake"),
+    *("cat > .git/config <<'E'\n{[}\nE\ngit a", "D=x; rm -rf $D; {find . -exec a {} + ; }"),
 )
 
 
