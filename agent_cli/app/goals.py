@@ -85,7 +85,7 @@ class SessionGoal:
         conversation = self._conversation()
         if self._without is conversation:
             return False
-        has_goal = any(True for _ in noted(entries(conversation.prompts), GOAL))
+        has_goal = any(True for _ in noted(conversation.between_replies, GOAL))
         self._without = None if has_goal else conversation
         return has_goal
 

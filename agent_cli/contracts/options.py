@@ -132,9 +132,10 @@ def all_of(values: Iterable[T], *kinds: type, what: str) -> tuple[T, ...]:
     if isinstance(values, str | bytes) or not _is_iterable(values):
         raise AgentCliError(f"{what} must be a sequence, not {type(values).__name__}")
     found = tuple(values)
-    for value in found if kinds else ():
-        if not isinstance(value, kinds):  # each turn asks this about every message
-            require(value, *kinds, what=f"each of {what}")
+    # Each turn asks this about every message, whose types are few.
+    is_right = not kinds or {*map(type, found)}.issubset(kinds)
+    for value in () if is_right else found:
+        require(value, *kinds, what=f"each of {what}")
     return found
 
 

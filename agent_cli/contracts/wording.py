@@ -21,6 +21,7 @@ SESSIONS_OFF: Final = (
     "sessions are off, and this needs one: remove --no-session, or set session.enabled = true"
 )
 """Why an option or a command is refused that works on a session."""
+UNANSWERED: Final = "No result was recorded for this call."
 UNANSWERED_QUESTION: Final = "It has no answer yet."
 """The `reason` of a pending call that is itself a question to the person."""
 

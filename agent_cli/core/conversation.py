@@ -50,15 +50,13 @@ from agent_cli.contracts.timeline import (
     WidgetOutput,
     text_block,
 )
-from agent_cli.contracts.wording import UNANSWERED_QUESTION
+from agent_cli.contracts.wording import UNANSWERED, UNANSWERED_QUESTION
 from agent_cli.core import projection
 from agent_cli.core.incoming import check_content, checked_incoming
 from agent_cli.core.record import Record
 from agent_cli.system.logger import logger
 
 _log = logger(__name__)
-
-UNANSWERED = "No result was recorded for this call."
 
 _BLOCK_OUTPUTS = {"text": TextOutput, "thinking": ThinkingOutput, "tool_use": ToolOutput}
 
@@ -88,6 +86,11 @@ class Conversation:
     def prompts(self) -> Sequence[Prompt]:
         """All prompts, oldest first. Read only."""
         return self._record.prompts
+
+    @property
+    def between_replies(self) -> Sequence[Output]:
+        """The entries that are no part of a reply, nor beside a call, oldest first. Read only."""
+        return self._record.between_replies
 
     @property
     def usage(self) -> Usage:
@@ -254,9 +257,7 @@ class Conversation:
     def pause(self, questions: Mapping[str, str]) -> None:
         """Let the open calls wait for a person's decisions.
 
-        Args:
-            questions: For each call that needs a decision, its id and the reason; other calls wait
-                behind them.
+        *questions* has the id and the reason of each that needs one; the others wait behind them.
         """
         for call in self.open_calls():
             if call.decision:  # keep its reason: a decision is neither lost nor asked for twice
@@ -338,8 +339,8 @@ class Conversation:
 
     def uncompact(self) -> bool:
         """Restore the whole history to the model's context; False when nothing is left out."""
-        outputs = projection.entries(self.prompts)
-        cuts = [out for out in outputs if isinstance(out, CompactionOutput | TrimOutput)]
+        marks = self.between_replies
+        cuts = [out for out in marks if isinstance(out, CompactionOutput | TrimOutput)]
         if left_out := bool(cuts) and cuts[-1].first_kept_id is not None:
             self.compact("", None)
         return left_out

@@ -14,7 +14,7 @@ from agent_cli.contracts.options import require_one_of
 from agent_cli.contracts.timeline import CustomOutput, UserOutput
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.incoming import checked_user_message
-from agent_cli.core.projection import entries, noted
+from agent_cli.core.projection import noted
 from agent_cli.core.returned_values import TakeMessages, queued
 from agent_cli.system.batches import first_of
 
@@ -126,7 +126,7 @@ def keep_unsent(conversation: Conversation, texts: Sequence[str]) -> None:
 def unsent(conversation: Conversation) -> list[str]:
     """Return the messages that waited when the program ended, in order."""
     texts = _recorded(conversation)
-    for output in reversed([*entries(conversation.prompts)] if texts else []):
+    for output in reversed(conversation.between_replies if texts else ()):
         if isinstance(output, CustomOutput) and output.name == _UNSENT:
             break
         # Delivered, but the program ended before it could record that.
@@ -136,8 +136,6 @@ def unsent(conversation: Conversation) -> list[str]:
 
 
 def _recorded(conversation: Conversation) -> list[str]:
-    prompts = reversed(conversation.prompts)  # the last one counts, and is near the end
-    newest_first = (output for prompt in prompts for output in reversed(prompt.output))
-    data = next(noted(newest_first, _UNSENT), None)
+    data = next(noted(reversed(conversation.between_replies), _UNSENT), None)  # the last counts
     texts = data.get("texts") if isinstance(data, dict) else None
     return [str(text) for text in texts] if isinstance(texts, list) else []

@@ -189,13 +189,13 @@ async def request_of(turn: Turn) -> ModelRequest:
 async def _llm_messages(turn: Turn, messages: Sequence[Message]) -> tuple[LlmMessage, ...]:
     if convert := turn.config.convert_to_llm:
         messages = await settled_messages(convert(messages), what="convert_to_llm")
-    llm = tuple(message for message in messages if not isinstance(message, CustomMessage))
+    llm = [message for message in messages if not isinstance(message, CustomMessage)]
     kinds = {message.role for message in messages if isinstance(message, CustomMessage)} - {LIMIT}
     if kinds:
         raise ConversationError(
             f"messages of kind {', '.join(sorted(kinds))} need a convert_to_llm that handles them"
         )
-    return llm
+    return tuple(llm)
 
 
 def _take(turn: Turn, processor: StreamProcessor, event: StreamEvent) -> None:

@@ -4,14 +4,13 @@ A pin is an entry of the record, so a rewind takes it back and a fork copies it.
 model of the pin, and another one does when a cut of the history has removed that message.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import CustomMessage
-from agent_cli.contracts.timeline import CustomOutput, Prompt
+from agent_cli.contracts.timeline import CustomOutput
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.projection import entries
 
 _PIN: Final = "pin"
 _UNPIN: Final = "unpin"
@@ -19,14 +18,14 @@ PINNED_MARK: Final = "[Pinned by the user, for the whole session: "
 UNPINNED_MARK: Final = "[No longer pinned by the user: "
 
 
-def pins(prompts: Iterable[Prompt]) -> Mapping[int, str]:
+def pins(conversation: Conversation) -> Mapping[int, str]:
     """Return the pinned texts by their numbers, which stay the same for the session."""
-    return pins_and_former(prompts)[0]
+    return pins_and_former(conversation)[0]
 
 
-def pins_and_former(prompts: Iterable[Prompt]) -> tuple[Mapping[int, str], Sequence[str]]:
+def pins_and_former(conversation: Conversation) -> tuple[Mapping[int, str], Sequence[str]]:
     """Return the pinned texts by their numbers, and the texts that are pinned no longer."""
-    texts, gone = _recorded(prompts)
+    texts, gone = _recorded(conversation)
     held = {number: text for number, text in enumerate(texts, start=1) if number not in gone}
     return held, [text for text in texts if text not in held.values()]
 
@@ -34,7 +33,7 @@ def pins_and_former(prompts: Iterable[Prompt]) -> tuple[Mapping[int, str], Seque
 def pin(conversation: Conversation, text: str) -> int:
     """Pin *text*; return its number."""
     conversation.note(CustomMessage(_PIN, {"text": text}))
-    return len(_recorded(conversation.prompts)[0])
+    return len(_recorded(conversation)[0])
 
 
 def unpin(conversation: Conversation, number: int) -> str:
@@ -43,7 +42,7 @@ def unpin(conversation: Conversation, number: int) -> str:
     Raises:
         UsageError: There is no such pin.
     """
-    text = pins(conversation.prompts).get(number)
+    text = pins(conversation).get(number)
     if text is None:
         raise UsageError(f"there is no pin {number}; /pin lists them")
     conversation.note(CustomMessage(_UNPIN, {"number": number}))
@@ -60,10 +59,10 @@ def as_unpinned(text: str) -> str:
     return f"{UNPINNED_MARK}{text}]"
 
 
-def _recorded(prompts: Iterable[Prompt]) -> tuple[Sequence[str], set[int]]:
-    """Return the text of each pin, and the numbers of those taken back; in one walk."""
+def _recorded(conversation: Conversation) -> tuple[Sequence[str], set[int]]:
+    """Return the text of each pin, and the numbers of those taken back."""
     texts, gone = list[str](), set[int]()
-    for output in entries(prompts):
+    for output in conversation.between_replies:
         if not isinstance(output, CustomOutput):
             continue
         match output.data:

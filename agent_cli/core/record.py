@@ -25,7 +25,9 @@ from agent_cli.contracts.messages import (
 )
 from agent_cli.contracts.timeline import (
     BlockOutput,
+    CompactionOutput,
     CustomOutput,
+    DiscardedOutput,
     FileOutput,
     Output,
     Pending,
@@ -33,6 +35,7 @@ from agent_cli.contracts.timeline import (
     PromptState,
     ReplyOutput,
     ToolOutput,
+    TrimOutput,
     UserOutput,
     WidgetOutput,
 )
@@ -44,6 +47,8 @@ _NEXT_STATES: dict[PromptState, frozenset[PromptState]] = {
     "waiting_for_approval": frozenset({"running"}),
     "completed": frozenset(),
 }
+
+_BETWEEN_REPLIES = (UserOutput, CustomOutput, CompactionOutput, TrimOutput, DiscardedOutput)
 
 
 def _last_ms(prompt: Prompt) -> int:
@@ -57,17 +62,27 @@ class Record:
     Attributes:
         prompts: All prompts, oldest first. Read only.
         call_ids: The ids of all tool calls. Read only.
+        between_replies: Every entry that is neither a part of a reply nor beside a call: few,
+            however long the conversation is. Read only.
     """
 
     def __init__(self, prompts: Iterable[Prompt], publish: EventSink) -> None:
         self.prompts: list[Prompt] = list(prompts)
-        calls = (out for out in entries(self.prompts) if isinstance(out, ToolOutput))
-        self.call_ids = {call.tool_call_id for call in calls}
+        self.call_ids = set[str]()
+        self.between_replies = list[Output]()
+        self._index(entries(self.prompts))
         self._publish = publish
         self._projected: _Projected | None = None
         self._is_projected = False  # until the next change
         self._last_ms = max(map(_last_ms, self.prompts), default=0)
         self._dated_ms: int | None = None
+
+    def _index(self, outputs: Iterable[Output]) -> None:
+        for output in outputs:
+            if isinstance(output, ToolOutput):
+                self.call_ids.add(output.tool_call_id)
+            elif isinstance(output, _BETWEEN_REPLIES):
+                self.between_replies.append(output)
 
     def shown(self) -> Sequence[Output]:
         """Return the entries that the next request shows; see `projection.shown`."""
@@ -137,15 +152,15 @@ class Record:
     def start(self, prompt: Prompt) -> None:
         """Append *prompt*."""
         self.prompts.append(prompt)
+        self._index(entries([prompt]))
         self._projected = None
         self._changed(PromptStarted(prompt))
 
     def append(self, output: Output) -> None:
         """Append *output* to the last prompt."""
-        if isinstance(output, ToolOutput):
-            self.call_ids.add(output.tool_call_id)
         prompt = self.prompts[-1]
         prompt.output.append(output)
+        self._index([output])
         self._changed(PromptOutput(prompt.id, len(prompt.output) - 1, output))
 
     def attach(self, output: FileOutput | WidgetOutput) -> None:
@@ -158,13 +173,13 @@ class Record:
         self._projected = None
         self._changed(PromptOutput(prompt.id, index, output))
 
-    def replace(self, output: Output, *, only_reads: bool = False) -> None:
-        """Replace the output that has the id of *output*; see `PromptOutput` for *only_reads*."""
-        prompt, index = self._find(lambda old: old.id == output.id)
-        prompt.output[index] = output
+    def replace(self, call: ToolOutput, *, only_reads: bool = False) -> None:
+        """Replace the output that has the id of *call*; see `PromptOutput` for *only_reads*."""
+        prompt, index = self._find(lambda old: old.id == call.id)
+        prompt.output[index] = call
         if prompt is not self.prompts[-1] or (self._projected and index < self._projected.settled):
             self._projected = None
-        self._changed(PromptOutput(prompt.id, index, output, replaced=True, only_reads=only_reads))
+        self._changed(PromptOutput(prompt.id, index, call, replaced=True, only_reads=only_reads))
 
     def _changed(self, event: Event) -> None:
         self._is_projected = False

@@ -229,6 +229,8 @@ class Withdrawals:
 
     def news(self, context: Sequence[Message]) -> tuple[str, Sequence[Block]]:
         """Return the changes that *context* does not hold: as text, and as blocks for the API."""
+        if not (self._declared or self._late):
+            return "", ()
         added = added_by(context)
         # One that was defined anew is added by a message of its own.
         late = [

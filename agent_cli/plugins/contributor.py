@@ -12,7 +12,6 @@ import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import EntryPoint, distributions, entry_points
-from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import Final, cast
@@ -26,7 +25,7 @@ from agent_cli.contracts.wording import once
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.lasting_tools import LastingTools
-from agent_cli.core.projection import entries, has_reply
+from agent_cli.core.projection import has_reply
 from agent_cli.core.returned_values import settled
 from agent_cli.core.turn import Turn
 from agent_cli.plugins.api import Plugin, PluginContext, Watch, check_additions
@@ -268,10 +267,9 @@ class Plugins:
 
 
 def _latest_input(turn: Turn) -> str:
-    for prompt in reversed(turn.conversation.prompts):
-        for output in chain(reversed(prompt.output), (prompt.input,)):
-            if isinstance(output, UserOutput) and output.is_typed:
-                return typed_in(output.content)
+    for output in reversed(turn.conversation.between_replies):
+        if isinstance(output, UserOutput) and output.is_typed:
+            return typed_in(output.content)
     return ""
 
 
@@ -316,7 +314,7 @@ def _sent(conversation: Conversation) -> dict[str, str]:
 
     Most conversations have none, and are not projected for this.
     """
-    messages = (out for out in entries(conversation.prompts) if isinstance(out, UserOutput))
+    messages = (out for out in conversation.between_replies if isinstance(out, UserOutput))
     if not any(out.author.startswith(_AUTHOR) for out in messages):
         return {}
     return {

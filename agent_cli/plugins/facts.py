@@ -20,7 +20,7 @@ from agent_cli.contracts.messages import CustomMessage, UserMessage
 from agent_cli.contracts.wording import one_line
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.pins import as_pinned, as_unpinned, pins_and_former
-from agent_cli.core.projection import entries, noted
+from agent_cli.core.projection import noted
 from agent_cli.core.turn import Turn
 from agent_cli.system.git import GitError, git_output, status_rows
 from agent_cli.system.paths import real_path
@@ -165,7 +165,7 @@ def _day(today: date) -> str:
 
 def _recorded_facts(conversation: Conversation) -> list[str]:
     """Return the recorded facts of *conversation*, the first ones first."""
-    notes = noted(entries(conversation.prompts), ENTRY)
+    notes = noted(conversation.between_replies, ENTRY)
     return [str(note["text"]) for note in notes if isinstance(note, dict)]
 
 
@@ -178,7 +178,7 @@ def tell_pins(turn: Turn) -> None:
 
     A `prepare` contributor, placed before compaction, which repeats the pins behind a summary.
     """
-    held, gone = pins_and_former(turn.conversation.prompts)
+    held, gone = pins_and_former(turn.conversation)
     if not (held or gone) or turn.conversation.open_calls():
         return
     texts = [each.text for each in turn.conversation.context() if isinstance(each, UserMessage)]

@@ -12,7 +12,13 @@ from typing import Final
 from agent_cli.contracts.authors import NOTICE
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import CustomMessage
-from agent_cli.contracts.timeline import CompactionOutput, CustomOutput, TrimOutput, UserOutput
+from agent_cli.contracts.timeline import (
+    CompactionOutput,
+    CustomOutput,
+    Output,
+    TrimOutput,
+    UserOutput,
+)
 from agent_cli.contracts.wording import one_line
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.projection import entries
@@ -179,30 +185,30 @@ def _is_first_request(conversation: Conversation) -> bool:
     )
 
 
-_ABOUT_STYLES = (CustomOutput, CompactionOutput, TrimOutput)
-
-
 def _recorded_styles(conversation: Conversation) -> tuple[str, str | None]:
     """Return the style in the system prompt, and the last change the model was told of.
 
     The latter is None without a change, or if its message is no longer sent to the model.
     """
-    begun_with, changed_to, changed_at = "", None, 0
-    outputs = [*entries(conversation.prompts)]
-    for number, output in enumerate(outputs):
-        if not isinstance(output, _ABOUT_STYLES):
-            continue  # as most are, and each turn makes this walk
+    begun_with, changed_to, change = "", "", None
+    for output in conversation.between_replies:
         match output:
             case CustomOutput(name=name, data={"text": str(text)}) if name == BEGUN_WITH:
                 begun_with = text
             case CustomOutput(name=name, data={"text": str(text)}) if name == CHANGED_TO:
-                changed_to, changed_at = text, number
+                changed_to, change = text, output
             case CompactionOutput(first_kept_id=str(kept)) | TrimOutput(first_kept_id=kept):
-                is_kept = any(each.id == kept for each in outputs[: changed_at + 1])
-                changed_to = changed_to if is_kept else None
+                change = change if change and _is_behind(conversation, change, kept) else None
             case _:
                 pass
-    return begun_with, changed_to
+    return begun_with, changed_to if change else None
+
+
+def _is_behind(conversation: Conversation, output: Output, id: str) -> bool:
+    """Return whether *output* is the entry *id*, or behind it."""
+    outputs = entries(conversation.prompts)
+    first = next(each for each in outputs if each.id == id or each is output)
+    return first.id == id
 
 
 def _record(conversation: Conversation, name: str, text: str) -> None:

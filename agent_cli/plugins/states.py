@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 from agent_cli.contracts.errors import PluginError
 from agent_cli.contracts.events import EventSink, Notice
 from agent_cli.contracts.messages import CustomMessage
-from agent_cli.contracts.timeline import CustomOutput, Json
+from agent_cli.contracts.timeline import Json
 from agent_cli.core.conversation import Conversation
+from agent_cli.core.projection import noted
 from agent_cli.plugins.api import PluginState
 
 ENTRY = "plugin_state"
@@ -98,16 +99,12 @@ class PluginStates(MutableMapping[str, Json]):
 
 def _recorded(conversation: Conversation) -> dict[str, _Recorded]:
     found: dict[str, _Recorded] = {}
-    for prompt in conversation.prompts:
-        for output in prompt.output:
-            match output:
-                case CustomOutput(
-                    name=name,
-                    data={"plugin": str(plugin), "version": int(version), "state": value},
-                ) if name == ENTRY:
-                    found[plugin] = _Recorded(version, value)
-                case _:
-                    pass
+    for data in noted(conversation.between_replies, ENTRY):
+        match data:
+            case {"plugin": str(plugin), "version": int(version), "state": value}:
+                found[plugin] = _Recorded(version, value)
+            case _:
+                pass
     return found
 
 

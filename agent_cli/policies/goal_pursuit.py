@@ -24,7 +24,7 @@ from agent_cli.contracts.goals import CheckRun, Goal, GoalProgress, GoalState
 from agent_cli.contracts.messages import GOAL, CustomMessage, UserMessage, whole_answer
 from agent_cli.contracts.wording import counted, in_microdollars, requested_duration
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.projection import entries, noted
+from agent_cli.core.projection import noted
 from agent_cli.core.turn import Turn
 
 
@@ -35,7 +35,7 @@ def record(conversation: Conversation, progress: GoalProgress) -> None:
 
 def recorded(conversation: Conversation) -> GoalProgress | None:
     """Return the progress of the last goal of *conversation*; None without a readable goal."""
-    found = [*noted(entries(conversation.prompts), GOAL)]
+    found = [*noted(conversation.between_replies, GOAL)]
     if not found:
         return None
     try:

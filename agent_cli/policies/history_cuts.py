@@ -258,7 +258,7 @@ def kept_chars(conversation: Conversation, summary: Sequence[Message]) -> int:
 
 
 def _pinned(conversation: Conversation) -> list[str]:
-    return [f"- {as_pinned(text)}" for text in pins(conversation.prompts).values()]
+    return [f"- {as_pinned(text)}" for text in pins(conversation).values()]
 
 
 def cut_note(conversation: Conversation, *, until: str, chars_max: int, can_recall: bool) -> str:

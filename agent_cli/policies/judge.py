@@ -206,7 +206,7 @@ def _words(conversation: Conversation) -> list[str]:
     """Return the user's newest messages within the limit, oldest first."""
     kept: list[str] = []
     left = _WORDS_CHARS
-    for output in reversed([*entries(conversation.prompts)]):
+    for output in reversed(conversation.between_replies):
         if isinstance(output, UserOutput) and output.is_typed and left > 0:
             # What goes with them is not the user's: files, outputs, what a server returned.
             shown = one_line(typed_in(output.content), left)

@@ -16,6 +16,7 @@ from agent_cli.contracts.provider import ModelRequest, StreamEvent, StreamFn
 from agent_cli.contracts.timeline import CustomOutput, Json, UserOutput, text_of
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.conversation import Conversation
+from agent_cli.core.projection import noted
 from agent_cli.core.turn import Turn
 
 PLAN_ON: Final = (
@@ -73,7 +74,7 @@ def _knows_it_plans(turn: Turn) -> bool:
 
     Most conversations have no such note, and are not projected for this.
     """
-    recorded = (out for prompt in turn.conversation.prompts for out in prompt.output)
+    recorded = turn.conversation.between_replies
     if not any(isinstance(out, UserOutput) and text_of(out.content) in _ON for out in recorded):
         return False
     for message in reversed(turn.conversation.context()):
@@ -91,6 +92,8 @@ def note_effort(turn: Turn) -> None:
 
 def noted_effort(conversation: Conversation) -> str | None:
     """Return the level that *conversation* was last answered at; None if it was never noted."""
+    if not any(noted(conversation.between_replies, EFFORT)):
+        return None  # as of most conversations
     # Of what is shown: a refused prompt takes its note with it.
     for output in reversed(conversation.shown()):
         match output:

@@ -6,7 +6,8 @@ One such value in the history, or in a tool of an MCP server, would make every r
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from operator import is_
+from itertools import compress, count
+from operator import is_not, itemgetter
 from typing import Generic, TypeVar
 
 from agent_cli.contracts.timeline import Json
@@ -44,14 +45,19 @@ class Pieces(Generic[T, Made]):
     def of(self, messages: Sequence[T]) -> list[Made]:
         """Return what is made of each of *messages*."""
         kept = self._kept
-        found = [(each.beginning(messages), each) for each in kept]
-        begun, known = max(found, key=lambda pair: len(pair[0]), default=((), None))
-        pieces = [*begun, *map(self._make, messages[len(begun) :])]
-        others = [each for each in kept if not begun or each is not known]
-        if sum(map(self._size, pieces)) <= _KEPT_BYTES_MAX:
-            others.insert(0, _Sent(tuple(messages), pieces))
+        found = [(each.in_common(messages), each) for each in kept]
+        same, known = max(found, key=itemgetter(0), default=(0, _Sent[Made]((), (), 0)))
+        new = [*map(self._make, messages[same:])]
+        pieces = [*known.pieces[:same], *new]
+        size = known.size + self._size_of(new) - self._size_of(known.pieces[same:])
+        others = [each for each in kept if not same or each is not known]
+        if size <= _KEPT_BYTES_MAX:
+            others.insert(0, _Sent(tuple(messages), pieces, size))
         self._kept = tuple(others[:_CONVERSATIONS_MAX])
         return pieces
+
+    def _size_of(self, pieces: Iterable[Made]) -> int:
+        return sum(map(self._size, pieces))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +66,12 @@ class _Sent(Generic[Made]):
 
     messages: Sequence[object]
     pieces: Sequence[Made]
+    size: int
 
-    def beginning(self, messages: Sequence[object]) -> Sequence[Made]:
-        """Return the pieces of the first of *messages*, as far as they are the same objects."""
-        same = [*map(is_, self.messages, messages), False].index(False)
-        return self.pieces[:same]
+    def in_common(self, messages: Sequence[object]) -> int:
+        """Return how many of *messages*, from the first on, are the same objects."""
+        changed = compress(count(), map(is_not, self.messages, messages))
+        return next(changed, min(len(self.messages), len(messages)))
 
 
 class EncodedBodies:

@@ -14,9 +14,9 @@ def test_a_pin_keeps_its_number_until_it_is_taken_back() -> None:
 
     assert unpin(conversation, 1) == "a"
 
-    assert pins(conversation.prompts) == {2: "b", 3: "a"}
-    assert pins_and_former(conversation.prompts) == ({2: "b", 3: "a"}, [])
+    assert pins(conversation) == {2: "b", 3: "a"}
+    assert pins_and_former(conversation) == ({2: "b", 3: "a"}, [])
     unpin(conversation, 3)
-    assert pins_and_former(conversation.prompts) == ({2: "b"}, ["a", "a"])
+    assert pins_and_former(conversation) == ({2: "b"}, ["a", "a"])
     with pytest.raises(UsageError, match="no pin 3"):
         unpin(conversation, 3)

@@ -28,7 +28,7 @@ from agent_cli.contracts.timeline import (
 )
 from agent_cli.core import record
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.projection import context, shown
+from agent_cli.core.projection import context, entries, shown
 from agent_cli.core.record import Record
 from tests.fakes import calls, says, tool_use
 from tests.tables import each_row
@@ -231,6 +231,21 @@ def test_context_is_that_of_a_whole_projection_after_any_changes(operations: lis
             outputs = shown(conversation.prompts)
             assert list(conversation.shown()) == outputs
             assert conversation.context() == context(outputs)
+
+
+@settings(deadline=None, derandomize=True)
+@given(st.lists(st.sampled_from(_USUAL + _UNUSUAL + _CUTS), max_size=40))
+def test_what_stands_between_the_replies_is_found_without_a_walk(operations: list[str]) -> None:
+    """Each turn asks for notes and for what the user said, in however long a conversation."""
+    conversation = Conversation()
+    of_replies = {"block", "text", "thinking", "tool", "reply", "file", "widget"}
+
+    for number, operation in enumerate(operations):
+        _operate(conversation, operation, number)
+
+        recorded = [out for out in entries(conversation.prompts) if out.kind not in of_replies]
+        assert conversation.between_replies == recorded
+        assert Conversation(conversation.prompts).between_replies == recorded
 
 
 def test_message_that_stays_in_the_context_stays_the_same_object() -> None:

@@ -102,7 +102,7 @@ class ContextWindow:
             )
 
     def _about_pins(self) -> Iterator[str]:
-        if held := pins(self._agent.conversation.prompts):
+        if held := pins(self._agent.conversation):
             yield f"{counted(len(held), 'text')} pinned: /pin lists them"
 
     def _about_cache(self) -> Iterator[str]:

@@ -42,7 +42,6 @@ from agent_cli.providers.anthropic.wire_parts import (
     MessageForm,
     MessageTranslation,
     Translated,
-    has_signed_summary,
     states_effort,
 )
 
@@ -119,7 +118,7 @@ def parameters(
         INLINE_TOOLS: INLINE_TOOLS in betas and _may_gain_tools(translation, request.tools),
         TOOL_CHANGES: translation.changes_tools,
         MESSAGE_EFFORT: efforts,
-        COMPACTION: COMPACTION in betas and (bool(summary) or has_signed_summary(request)),
+        COMPACTION: COMPACTION in betas and (bool(summary) or translation.is_signed),
         OUTPUT_FORMAT: OUTPUT_FORMAT in betas and _set_format(sent, request),
         FAST_MODE: FAST_MODE in betas,
     }

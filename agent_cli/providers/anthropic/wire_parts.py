@@ -79,6 +79,7 @@ class MessageTranslation:
     adds_tools: bool = False
     changes_tools: bool = False
     has_fallback: bool = False
+    is_signed: bool = False
 
     def followed_by(self, part: _Part) -> "MessageTranslation":
         """Return this translation and then *part*, whose definitions are those of both."""
@@ -91,6 +92,7 @@ class MessageTranslation:
             adds_tools=self.adds_tools or any(map(_adds_tools, messages)),
             changes_tools=self.changes_tools or any(map(_changes_tools, messages)),
             has_fallback=self.has_fallback or any(map(_has_fallback, messages)),
+            is_signed=self.is_signed or any(map(_is_signed_summary, messages)),
         )
 
 
@@ -231,6 +233,10 @@ def _has_fallback(message: Block) -> bool:
     return any(block["type"] == FALLBACK for block in objects_in(message["content"]))
 
 
+def _is_signed_summary(message: Block) -> bool:
+    return any(block["type"] == "compaction" for block in objects_in(message["content"]))
+
+
 def _adds_tools(message: Block) -> bool:
     """Return whether *message* adds tools that it defines."""
     return any("definition" in tool for tool in _tools_in(message))
@@ -332,7 +338,8 @@ def _marked(block: Block) -> Block:
 
 def states_effort(messages: Sequence[LlmMessage]) -> bool:
     """Return whether *messages* say at which effort they were answered."""
-    return any(isinstance(each, UserMessage) and each.effort is not None for each in messages)
+    users = (each for each in messages if isinstance(each, UserMessage))
+    return any(each.effort is not None for each in users)
 
 
 def with_effort_marks(
@@ -366,11 +373,6 @@ def _effort(level: str, model: Model, *, before: str) -> str:
 # The API summarises what the request holds, reads it from the cache as any request does, and
 # returns one signed block, which then stands first in place of what it covers. Elsewhere, and for
 # another model, the summary is the text that the block holds.
-
-
-def has_signed_summary(request: ModelRequest) -> bool:
-    """Return whether the history of *request* begins with a summary that its model signed."""
-    return any(_is_signed(each, request.model.id) for each in request.messages)
 
 
 def with_signed_summary(messages: Sequence[LlmMessage], *, model_id: str) -> tuple[LlmMessage, ...]:

@@ -226,13 +226,13 @@ def _pin(context: Context, text: str) -> None:
         number = pin(conversation, text)
         context.writer.aside(f"pinned as {number}: no summary replaces it; /unpin {number}", "dim")
         return
-    held = pins(conversation.prompts)
+    held = pins(conversation)
     rows = [f"{number:>3}  {one_line(reveal(text))}" for number, text in held.items()]
     context.writer.aside("\n".join(rows) or "nothing is pinned: /pin TEXT")
 
 
 def _unpin(context: Context, number: str) -> None:
-    held = pins(context.app.agent.conversation.prompts)
+    held = pins(context.app.agent.conversation)
     if not number.isdecimal():
         listed = ", ".join(map(str, held)) or "nothing is pinned"
         raise UsageError(f"/unpin takes one of the numbers that /pin lists: {listed}")
@@ -350,8 +350,7 @@ SESSION_COMMANDS: Final = (
         _unpin,
         "NUMBER",
         choices=lambda app: {
-            str(number): one_line(text)
-            for number, text in pins(app.agent.conversation.prompts).items()
+            str(number): one_line(text) for number, text in pins(app.agent.conversation).items()
         },
     ),
     Command(
