@@ -51,11 +51,11 @@ async def glob(workspace: Workspace, params: GlobParameters, context: ToolContex
     base, pattern = _named_folder(workspace, workspace.root / root, params.pattern)
     arguments = [*("--files", "--null", "--hidden", "--glob=!.git", "--"), workspace.shown(base)]
 
-    def matching(found: SearchOutput) -> list[Path]:
-        return _matching(found.output, pattern, workspace.root, base)
+    def matching(output: bytes) -> list[str]:
+        return _matching(output, pattern, workspace.root, arguments[-1])
 
     found = await search(workspace, arguments)
-    paths = await asyncio.to_thread(matching, found)
+    paths = await asyncio.to_thread(matching, found.output)
     public = await asyncio.to_thread(_public, paths)
     shown = await asyncio.to_thread(_shown_paths, public, params.limit, workspace.root)
     notes: list[str] = []
@@ -73,7 +73,7 @@ async def glob(workspace: Workspace, params: GlobParameters, context: ToolContex
     return ToolResult.of(text, _details(len(shown), len(public), found))
 
 
-def _public(paths: Sequence[Path]) -> list[Path]:
+def _public(paths: Sequence[str]) -> list[str]:
     return [path for path in paths if not is_secret(path)]
 
 
@@ -106,12 +106,18 @@ async def _ignored_names(
     workspace: Workspace,
     arguments: Sequence[str],
     before: SearchOutput,
-    matching: Callable[[SearchOutput], Sequence[Path]],
+    matching: Callable[[bytes], Sequence[str]],
 ) -> list[str]:
     found = await _search_ignored(workspace, arguments, before)
-    paths = await asyncio.to_thread(lambda: _public(matching(found)))
+    paths = await asyncio.to_thread(lambda: _public(matching(_added(found, before))))
     named = await asyncio.to_thread(_shown_paths, paths, _IGNORED_NAMED, workspace.root)
     return _ignored(named, len(paths), found)
+
+
+def _added(found: SearchOutput, before: SearchOutput) -> bytes:
+    """Return the names that *found* has and *before* has not: no other can match now."""
+    known = {*before.output.split(b"\0")}
+    return b"".join(b"%b\0" % name for name in found.output.split(b"\0") if name not in known)
 
 
 async def _search_ignored(
@@ -134,22 +140,37 @@ def _ignored(named: Sequence[str], total: int, found: SearchOutput) -> list[str]
     return [f"but .gitignore excludes what matches: {', '.join(named)}{more}"]
 
 
-def _matching(output: bytes, pattern: str, root: Path, base: Path) -> list[Path]:
+def _matching(output: bytes, pattern: str, root: Path, base: str) -> list[str]:
     """Return the listed files that *pattern*, relative to *base*, matches; newest first.
+
+    *base* is the folder as ripgrep was given it. A workspace may hold a million files: only those
+    that match become paths.
 
     If its last name has a wildcard and fits no file, the files in the folders that it fits. If it
     fits none of these, the same with names of macOS, in which an accent is a character of its own.
     """
-    listed = [root / os.fsdecode(raw) for raw in output.split(b"\0")[:-1]]
-    found = list[Path]()
+    listed = [os.fsdecode(raw) for raw in output.split(b"\0")[:-1]]
+    start = f"{base.rstrip('/')}/"
+    names = [name.removeprefix(start) for name in listed]
+    found = list[str]()
     forms = (False,) if pattern.isascii() else (False, True)
     for composed, of_files in product(forms, (True, False)):
         spec = _spec(_composed(pattern) if composed else pattern, of_files=of_files)
-        names = (path.relative_to(base).as_posix() for path in listed)
-        fits = (spec.match_file(_composed(name) if composed else name) for name in names)
-        if found := [*compress(listed, fits)]:
+        fitting = fits(spec, [*map(_composed, names)] if composed else names)
+        if found := [*compress(listed, fitting)]:
             break
-    return [path for _, path in sorted((-modified(path), path) for path in found)]
+    paths = (os.path.join(root, each.removeprefix("./")) for each in found)  # noqa: PTH118 - slower
+    changed = {path: modified(path) for path in paths}
+    return sorted(changed, key=lambda path: (-changed[path], path.split("/")))
+
+
+def fits(spec: "GitIgnoreSpec", names: Sequence[str]) -> Iterator[bool]:
+    """Yield for each of *names* whether *spec* matches it."""
+    # The library's way through all patterns takes several times as long as each pattern by itself,
+    # and decides no more without a "!".
+    found = {name for each in spec.patterns for name in filter(each.match_file, names)}
+    is_whole = all(each.include is not False for each in spec.patterns)
+    return (name in found and (is_whole or spec.match_file(name)) for name in names)
 
 
 def _composed(name: str) -> str:
@@ -173,11 +194,11 @@ def _below(path: Path, root: Path) -> Path:
     return path.relative_to(root) if path.is_relative_to(root) else path
 
 
-def _shown_paths(paths: Sequence[Path], limit: int, root: Path) -> list[str]:
+def _shown_paths(paths: Sequence[str], limit: int, root: Path) -> list[str]:
     """Return as many names as fit, of files that still exist without symlinks."""
     names: list[str] = []
     room = RESULT_BYTES_MAX - FOOTER_BYTES
-    for path in islice(filter(is_there, paths), min(limit, LIMIT_MAX)):
+    for path in islice(filter(is_there, map(Path, paths)), min(limit, LIMIT_MAX)):
         name = named(str(_below(path, root)))
         room -= len(name.encode()) + 1
         if room < 0:

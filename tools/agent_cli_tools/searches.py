@@ -276,10 +276,10 @@ def opened(path: Path, root: Path) -> Generator[OpenedFile | None]:
         os.close(descriptor)
 
 
-def modified(path: Path) -> float:
+def modified(path: Path | str) -> float:
     """Return when the file *path* was last changed; of one deleted meanwhile the epoch."""
     try:
-        return path.lstat().st_mtime
+        return os.lstat(path).st_mtime
     except OSError:
         return 0.0
 
