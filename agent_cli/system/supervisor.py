@@ -1,7 +1,5 @@
 """Run one command so that no process it starts outlives it, or outlives us, however we die.
 
-    python -I -S supervisor.py PARENT_PID COMMAND [ARGUMENT...]
-
 A process that gets SIGKILL cannot clean up. So each command runs below this small program, which
 waits for three events: the command ends, the caller (the process that started us) ends, or standard
 input ends, after which the command has a moment to end by itself. Then it kills all remaining
@@ -15,18 +13,27 @@ the one it started (asyncio does, when a loop closes):
                 └─ inner     asks the command to end, then kills it; cleans up at the end
                    └─ command     leads a process group of its own
 
-The file is run by its path and imports the standard library only; the rest of the program imports
-nothing but `supervised`. Needs POSIX. Two things are reliable on Linux only, and best effort
-elsewhere: noticing the caller's end at once, and catching processes that left the command's group.
+The new interpreter imports this file alone, and of the standard library only what costs little:
+each hook and each MCP server waits for that. The rest of the program imports nothing but
+`supervised`. Needs POSIX. Two things are reliable on Linux only, and best effort elsewhere:
+noticing the caller's end at once, and catching processes that left the command's group.
 """
 
-import contextlib
+# ruff: noqa: SIM105 - contextlib takes a fifth of this program's start
+
 import os
 import select
-import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+
+# Neither typing nor what only annotations name is imported, nor the enumerations of `signal`: they
+# would take a third of the start.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Callable, Iterator, Sequence
+else:
+    import _signal as signal
 
 GRACE_S = 0.5
 """Time from the request to end until SIGKILL; a parent must wait longer before it kills us."""
@@ -41,15 +48,18 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-def supervised(command: Sequence[str]) -> list[str]:
+def supervised(command: "Sequence[str]") -> list[str]:
     """Return the command line that runs *command* below a supervisor of this process.
 
     Only the calling process may start it: the supervisor watches for the end of its parent.
     """
-    return [sys.executable, "-I", "-S", __file__, str(os.getpid()), *command]
+    # Imported, not run by its path: Python keeps the compiled file of a module only.
+    start = f"import sys; sys.path.append({os.path.dirname(__file__)!r}); import supervisor; "  # noqa: PTH120
+    start += "sys.exit(supervisor.main(sys.argv[1:]))"
+    return [sys.executable, "-I", "-S", "-c", start, str(os.getpid()), *command]
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: "Sequence[str]") -> int:
     """Run the command in *arguments* (after our parent's id) and return the exit status."""
     parent, command = int(arguments[0]), list(arguments[1:])
     outer = os.getpid()
@@ -62,7 +72,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _supervise(
-    parent: int, main: Callable[[], int], grace_s: float, *, releases: Sequence[int]
+    parent: int, main: "Callable[[], int]", grace_s: float, *, releases: "Sequence[int]"
 ) -> int:
     """Run *main* in a child until it, or *parent*, ends; return its exit status.
 
@@ -104,21 +114,26 @@ def _signal_pipe() -> int:
     return reading
 
 
-def _start(main: Callable[[], int]) -> int:
+def _start(main: "Callable[[], int]") -> int:
     """Run *main* in a child with a process group of its own and return its process id."""
     child = os.fork()
     if child == 0:
         status = 127
         try:
-            with contextlib.suppress(OSError):
-                os.setpgid(0, 0)
+            _lead_group(0)
             status = main()
         finally:
             os._exit(status)
     # Both processes set it, so that it is set whichever runs first.
-    with contextlib.suppress(OSError):
-        os.setpgid(child, child)
+    _lead_group(child)
     return child
+
+
+def _lead_group(pid: int) -> None:
+    try:
+        os.setpgid(pid, pid)
+    except OSError:
+        pass
 
 
 def _become(command: list[str]) -> int:
@@ -176,18 +191,21 @@ def _ends(parent: int, signals: int) -> tuple[select.poll, int | None]:
 
 def _stop_signals(signals: int) -> list[int]:
     """Return the requests to end that arrived since the last call, in order."""
-    with contextlib.suppress(BlockingIOError):
+    try:
         return [number for number in os.read(signals, 4096) if number in _STOP_SIGNALS]
-    return []
+    except BlockingIOError:
+        return []
 
 
 def _reap(child: int) -> int | None:
     """Reap every process that ended; return the wait status of *child* if it is among them."""
     found = None
-    with contextlib.suppress(ChildProcessError):
+    try:
         while (ended := os.waitpid(-1, os.WNOHANG))[0] != 0:
             if ended[0] == child:
                 found = ended[1]
+    except ChildProcessError:
+        pass
     return found
 
 
@@ -197,8 +215,10 @@ def _kill_rest(group: int) -> None:
     while time.monotonic() < deadline:
         _signal_group(group, signal.SIGKILL)
         for pid in _children():
-            with contextlib.suppress(OSError):
+            try:
                 os.kill(pid, signal.SIGKILL)
+            except OSError:
+                pass
         # We are their subreaper: a process that loses its parent is our child in the next round.
         try:
             if os.waitpid(-1, os.WNOHANG)[0] == 0:
@@ -207,7 +227,7 @@ def _kill_rest(group: int) -> None:
             return
 
 
-def _children() -> Iterator[int]:
+def _children() -> "Iterator[int]":
     """Yield the process ids of our children; none without /proc."""
     # No pathlib: its import would take a quarter of this program's start-up time.
     names = os.listdir("/proc") if os.path.isdir("/proc") else []  # noqa: PTH112, PTH208
@@ -223,8 +243,10 @@ def _children() -> Iterator[int]:
 
 
 def _signal_group(group: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
+    try:
         os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        pass
 
 
 def _prctl(option: int, value: int) -> None:
@@ -234,9 +256,7 @@ def _prctl(option: int, value: int) -> None:
     # Imported here, so that importing this module does not load libffi.
     import ctypes
 
-    with contextlib.suppress(OSError, AttributeError):
+    try:
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    except (OSError, AttributeError):
+        pass

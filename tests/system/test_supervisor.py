@@ -27,7 +27,7 @@ time.sleep(600 if len(sys.argv) == 3 else 0)
 """
 # Runs the supervisor; its command, `cat GATE`, ends right after a check found it running.
 ENDS_BETWEEN_LOOK_AND_WAIT = """
-import os, runpy, sys
+import os, sys
 gate, look, outer = sys.argv[-1], os.waitpid, os.getpid()
 def let_it_end(pid, options):
     found = look(pid, options)
@@ -37,17 +37,13 @@ def let_it_end(pid, options):
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
     return found
 os.waitpid = let_it_end
-sys.argv = sys.argv[1:]
-runpy.run_path(sys.argv[0], run_name="__main__")
 """
 PARENT = """
 import os, subprocess, sys
 from agent_cli.system.supervisor import supervised
 command = supervised(sys.argv[1:])
 if os.environ.get("WITHOUT_PIDFD"):
-    start = "import os, runpy, sys; del os.pidfd_open; sys.argv = sys.argv[1:];"
-    start += "runpy.run_path(sys.argv[0], run_name='__main__')"
-    command[3:3] = ["-c", start]
+    command[4] = "import os; del os.pidfd_open; " + command[4]
 subprocess.Popen(command, start_new_session=True).wait()
 """
 # The supervisor, for a command that may stand still for long before it handles SIGTERM.
@@ -117,7 +113,7 @@ def test_a_command_that_ends_before_the_wait_begins_is_noticed(tmp_path: Path) -
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     command = supervised(["cat", str(gate)])
-    command[3:3] = ["-c", ENDS_BETWEEN_LOOK_AND_WAIT]
+    command[4] = ENDS_BETWEEN_LOOK_AND_WAIT + command[4]
 
     done = subprocess.run(command, stdin=subprocess.DEVNULL, timeout=60, check=False)
 
@@ -225,10 +221,22 @@ def test_no_process_survives_the_kill_of_the_supervisor(
         assert process.wait(60) == (128 + signal.SIGKILL if is_inner else -signal.SIGKILL)
 
 
+def test_the_supervisor_imports_little_and_is_compiled_once() -> None:
+    """Each hook waits for its start."""
+    command = supervised(["true"])
+    start, _, _ = command[4].rpartition("; ")
+    command[4] = f"{start}; print(supervisor.__cached__, *sys.modules)"
+
+    cached, *imported = subprocess.check_output(command, text=True).split()
+
+    assert Path(cached).exists()
+    assert {"contextlib", "enum", "typing", "collections", "re"}.isdisjoint(imported)
+
+
 def test_orphaned_supervisor_starts_no_command() -> None:
     """The parent can die before the supervisor starts; then the command would never be stopped."""
     command = supervised(["echo", "started"])
-    command[4] = "1"
+    command[5] = "1"
 
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
 
