@@ -657,7 +657,7 @@ def test_nothing_heavy_is_imported_before_the_first_prompt() -> None:
         "arguments.parse_arguments([])\n"
         "here = pathlib.Path.cwd()\n"
         "trusted = trust.TrustStore.of_user().is_trusted(here)\n"
-        "assert trust.what_would_act(here) == ()\n"
+        "assert not trust.acting_files(here)\n"
         "given = environment.load_environment(os.environ, workspace=here, trusted=trusted)\n"
         "load.load_settings(given, workspace=here, trusted=trusted)\n"
         f"print(sorted({heavy!r} & set(sys.modules)))\n"
