@@ -181,7 +181,7 @@ def parse_rule(written: str, origin: str = "") -> Rule:
     tool = our_tool_name(found["tool"])
     if _SERVER.fullmatch(tool):
         tool = f"{tool}__*"
-    if tool == COMMAND_TOOL != found["tool"] and text.endswith(":*"):
+    if tool == COMMAND_TOOL and text.endswith(":*"):
         text = f"{text[:-2]} *"  # Claude Code's older syntax for prefixes
     rule = Rule(tool, None if text in ("", "*", "**") else text, origin)
     if rule.text is None:

@@ -377,6 +377,12 @@ def test_invalid_rule_is_refused_with_its_file_and_line(written: str) -> None:
         parse_rule(written, "rules.toml:3")
 
 
+@each_row("written", ["bash(npm test:*)", "Bash(npm test:*)", " bash( npm test * ) "])
+def test_prefix_of_a_command_is_a_rule_in_both_spellings(written: str) -> None:
+    """Who moves here writes our name of the tool and the colon they know."""
+    assert parse_rule(written) == parse_rule("bash(npm test *)")
+
+
 @each_row(
     ("rule", "path", "meant"),
     [
