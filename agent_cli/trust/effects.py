@@ -34,6 +34,7 @@ from agent_cli.settings.layers import Layers, value_of
 from agent_cli.settings.schema import Settings
 from agent_cli.settings.show import shown_value
 from agent_cli.system.json_text import load_commented
+from agent_cli.system.paths import is_file
 from agent_cli.system.redaction import MASK, Redactor, is_secret_name, without_named_keys
 from agent_cli.system.repositories import folder_and_name, project_folders
 from agent_cli.system.shapes import is_array, is_mapping, is_object, is_sequence
@@ -61,6 +62,7 @@ _CHANGES = {
     "new": "came since you trusted this folder",
     "changed": "changed since you trusted it",
     "gone": "gone since you trusted it",
+    "unused": "acted when you trusted it, and does not now",
 }
 
 
@@ -78,7 +80,7 @@ class ActingFile(NamedTuple):
 def what_would_act(workspace: Path) -> tuple[ActingFile, ...]:
     """Return the files that would act with their effects, for the question to the user.
 
-    What acted when the user trusted the workspace and is gone since stands last.
+    What acted when the user trusted the workspace, and acts no longer, stands last.
     """
     changes: dict[str, str] = {}
     with suppress(SettingsError):  # then the trust itself cannot be read or stored
@@ -86,8 +88,16 @@ def what_would_act(workspace: Path) -> tuple[ActingFile, ...]:
     found = acting_files(workspace)
     marks = [_CHANGES.get(changes.pop(shown_name(path, workspace), ""), "") for path in found]
     there = map(ActingFile, found, effects_of(found, workspace), marks)
-    gone = (ActingFile(workspace / name, (), _CHANGES["gone"]) for name in changes)
-    return (*there, *gone)
+    return (*there, *map(_former, (path_named(name, workspace) for name in changes)))
+
+
+def path_named(shown: str, workspace: Path) -> Path:
+    """Return the file whose `shown_name` is *shown*."""
+    return workspace / shown.encode(errors="replace").decode("unicode_escape", "replace")
+
+
+def _former(path: Path) -> ActingFile:
+    return ActingFile(path, (), _CHANGES["unused" if is_file(path) else "gone"])
 
 
 def effects_of(files: Sequence[Path], workspace: Path) -> Iterator[tuple[str, ...]]:

@@ -167,7 +167,8 @@ class Standing(NamedTuple):
         lost: The files with guards that changed, came or went since the user trusted them, or that
             the user trusts in another directory only.
         is_known: The user trusted this directory once.
-        changes: (file, what became of it since the user trusted it), if it is known.
+        changes: (file, "new", "changed" or "gone") since the user trusted this directory; none if
+            an earlier version stored that trust, without the files.
     """
 
     is_trusted: bool = False
@@ -243,7 +244,7 @@ class TrustStore:
             has_guards and not lost,
             _files(lost),
             is_known=True,
-            changes=tuple((x, _change(x, now, trusted)) for x in _files(changed) if x),
+            changes=_changes(changed, now, trusted) if stored.get(name) else (),
         )
 
     def trust(self, workspace: Path, shown: "Fingerprint | None" = None) -> None:
@@ -376,10 +377,16 @@ def _trusted_elsewhere(
     return ()
 
 
-def _change(file: str, now: Iterable[str], trusted: Iterable[str]) -> str:
-    if file not in _files(now):
-        return "gone"
-    return "changed" if file in _files(trusted) else "new"
+def _changes(
+    changed: Iterable[str], now: Iterable[str], trusted: Iterable[str]
+) -> tuple[tuple[str, str], ...]:
+    here, before = {*_files(now)}, {*_files(trusted)}
+    if "" in before:  # one hash of everything
+        return ()
+    return tuple(
+        (file, "gone" if file not in here else "changed" if file in before else "new")
+        for file in _files(changed)
+    )
 
 
 def _files(keys: Iterable[str]) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.system import paths
 from agent_cli.trust.store import TrustStore
 from tests.e2e.program import AGENT_CLI, agent_cli, environment
 from tests.repl.terminal import Terminal
@@ -77,3 +78,37 @@ def test_trust_says_what_changed_since_it_was_given() -> None:
     assert run.stdout.endswith(f" is trusted until that changes\n{kept}")
     assert "since you trusted" not in again
     assert kept not in again
+
+
+def test_mark_of_a_file_says_what_became_of_it() -> None:
+    """One that is still there is not gone, and a name is written once as it is in the list."""
+    Path(".claude/commands").mkdir()
+    Path(".claude/commands/caf\xe9.md").write_text("x")
+    agent_cli("trust")
+    Path(".claude/commands/caf\xe9.md").unlink()
+    Path(".claude/settings.json").write_text("{}")
+
+    shown = agent_cli("trust", "--show").stdout
+
+    assert "  .claude/commands/caf\\xe9.md (gone since you trusted it)\n" in shown
+    assert "  guard.sh (acted when you trusted it, and does not now)\n" in shown
+
+
+def test_nothing_is_called_new_in_a_folder_whose_files_were_not_recorded() -> None:
+    """An earlier version stored one hash of them, and a folder above says nothing of these."""
+    agent_cli("trust")
+    store = paths.trust_file()
+    [name] = json.loads(store.read_text())
+    store.write_text(json.dumps({name: "e3b0c44298fc1c149afbf4c8996fb924"}))
+    of_earlier_version = agent_cli("trust", "--show").stdout
+    Path(".git").mkdir()
+    Path(".mcp.json").write_text('{"mcpServers": {"s": {"command": "x"}}}')
+    agent_cli("trust")
+    Path("below/.claude/commands").mkdir(parents=True)
+    Path("below/.claude/commands/a.md").write_text("x")
+
+    below = agent_cli("trust", "--show", "below").stdout
+
+    assert "  .claude/commands/a.md\n" in below
+    for shown in (of_earlier_version, below):
+        assert "since you trusted" not in shown

@@ -11,6 +11,8 @@ from threading import Thread
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agent_cli.app.arguments import Arguments
 from agent_cli.app.startup import start
@@ -18,7 +20,7 @@ from agent_cli.contracts.errors import SettingsError
 from agent_cli.settings import files
 from agent_cli.system import paths
 from agent_cli.trust import effects
-from agent_cli.trust.effects import ActingFile, what_would_act
+from agent_cli.trust.effects import ActingFile, path_named, what_would_act
 from agent_cli.trust.store import TrustStore, shown_name
 
 WORKSPACE = Path("project")
@@ -532,3 +534,26 @@ def test_script_of_a_hook_beside_the_opened_folder_is_shown() -> None:
     files = what_would_act(Path.cwd() / "part")
 
     assert "  ../x.sh" in effects.listing(files, Path.cwd() / "part")
+
+
+@given(st.text(st.characters(codec=None)))
+def test_shown_name_stands_for_one_file(name: str) -> None:
+    """The store knows a file that is gone only by it."""
+    name = name.replace("/", "").replace("\0", "")
+    path = Path(os.path.normpath(Path("/w") / name))
+
+    assert path_named(shown_name(path, Path("/w")), Path("/w")) == path
+
+
+def test_record_that_no_version_wrote_is_listed_on_one_line_each() -> None:
+    """A store that another program changed keeps nobody from trusting anew."""
+    store = TrustStore.of_user()
+    store.trust(WORKSPACE)
+    names = ("\ud800", "\x1b[2J", "\\x", "../../etc/passwd", "/etc/passwd", "a\\nb")
+    records = {os.path.realpath(WORKSPACE): {f"{name}\n": "0" for name in names}}
+    paths.trust_file().write_text(json.dumps(records))
+
+    listed = [*effects.listing(what_would_act(WORKSPACE), WORKSPACE)]
+
+    assert len(listed) == len(names)
+    assert all(line.isprintable() and line.isascii() for line in listed)
