@@ -25,9 +25,7 @@ from agent_cli.contracts.messages import (
 )
 from agent_cli.contracts.timeline import (
     BlockOutput,
-    CompactionOutput,
     CustomOutput,
-    DiscardedOutput,
     FileOutput,
     Output,
     Pending,
@@ -35,7 +33,6 @@ from agent_cli.contracts.timeline import (
     PromptState,
     ReplyOutput,
     ToolOutput,
-    TrimOutput,
     UserOutput,
     WidgetOutput,
 )
@@ -48,7 +45,8 @@ _NEXT_STATES: dict[PromptState, frozenset[PromptState]] = {
     "completed": frozenset(),
 }
 
-_BETWEEN_REPLIES = (UserOutput, CustomOutput, CompactionOutput, TrimOutput, DiscardedOutput)
+# All others are kept in `between_replies`, so that no new kind is missed there.
+_OF_REPLIES = (BlockOutput, ReplyOutput, FileOutput, WidgetOutput)
 
 
 def _last_ms(prompt: Prompt) -> int:
@@ -81,7 +79,7 @@ class Record:
         for output in outputs:
             if isinstance(output, ToolOutput):
                 self.call_ids.add(output.tool_call_id)
-            elif isinstance(output, _BETWEEN_REPLIES):
+            elif not isinstance(output, _OF_REPLIES):
                 self.between_replies.append(output)
 
     def shown(self) -> Sequence[Output]:

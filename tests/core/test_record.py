@@ -18,12 +18,14 @@ from agent_cli.contracts.messages import LEFT_OUT, CustomMessage, Message, UserM
 from agent_cli.contracts.timeline import (
     CustomOutput,
     FileOutput,
+    Output,
     Prompt,
     ReplyOutput,
     Success,
     ToolOutput,
     Usage,
     UserOutput,
+    WidgetOutput,
     text_block,
 )
 from agent_cli.core import record
@@ -186,6 +188,8 @@ def _operate(conversation: Conversation, operation: str, number: int) -> None:
             conversation.settle_call(open_calls[-1].tool_call_id, Success((text_block("ok"),)))
         case "file" if calls_of:
             conversation.attach(FileOutput("", 0, calls_of[0], "/f", "text/plain", "a file"))
+        case "widget" if calls_of:
+            conversation.attach(WidgetOutput("", 0, calls_of[0], "table", None, "a table"))
         case "effort" | "other" if conversation.prompts:
             conversation.note(CustomMessage(operation, {"level": f"l{number}"}))
         case "aborted" | "refusal" | "error" if conversation.prompts:
@@ -205,20 +209,20 @@ def _operate(conversation: Conversation, operation: str, number: int) -> None:
             pass
 
 
+_BESIDE = {"file", "widget"}
 _USUAL = ["reply", "settle", "settle", "answer", "steer", "look", "look"]
-_UNUSUAL = ["prompt", "trigger", "file", "effort", "other", "aborted", "refusal", "error"]
+_UNUSUAL = ["prompt", "trigger", "file", "widget", "effort", "other", "aborted", "refusal", "error"]
 _CUTS = ["withdraw", "trim", "compact", "left out", "edit"]
 
 
-@settings(deadline=None, derandomize=True)
-@given(
-    st.lists(
-        st.one_of(
-            st.sampled_from(_USUAL), st.sampled_from(_USUAL), st.sampled_from(_UNUSUAL + _CUTS)
-        ),
-        max_size=40,
-    )
+_CHANGES = st.lists(
+    st.one_of(st.sampled_from(_USUAL), st.sampled_from(_USUAL), st.sampled_from(_UNUSUAL + _CUTS)),
+    max_size=40,
 )
+
+
+@settings(deadline=None, derandomize=True)
+@given(_CHANGES)
 @example(["answer", "look", "prompt", "answer", "steer"])
 @example(["reply", "effort", "reply", "steer", "look", "answer"])
 def test_context_is_that_of_a_whole_projection_after_any_changes(operations: list[str]) -> None:
@@ -234,18 +238,40 @@ def test_context_is_that_of_a_whole_projection_after_any_changes(operations: lis
 
 
 @settings(deadline=None, derandomize=True)
-@given(st.lists(st.sampled_from(_USUAL + _UNUSUAL + _CUTS), max_size=40))
-def test_what_stands_between_the_replies_is_found_without_a_walk(operations: list[str]) -> None:
-    """Each turn asks for notes and for what the user said, in however long a conversation."""
+@given(_CHANGES)
+@example(["reply", "widget", "file", "other", "prompt", "reply", "other"])
+def test_what_is_kept_beside_the_record_is_what_a_walk_finds(operations: list[str]) -> None:
+    """Each turn asks for notes, calls and what the user said, in however long a conversation.
+
+    Also after a rewind, and in a copy.
+    """
     conversation = Conversation()
-    of_replies = {"block", "text", "thinking", "tool", "reply", "file", "widget"}
 
-    for number, operation in enumerate(operations):
+    for number, operation in enumerate(["prompt", *operations]):
         _operate(conversation, operation, number)
+        if operation == "other" and number % 3 == 0:
+            conversation = Conversation(conversation.prompts[:-1])
 
-        recorded = [out for out in entries(conversation.prompts) if out.kind not in of_replies]
-        assert conversation.between_replies == recorded
-        assert Conversation(conversation.prompts).between_replies == recorded
+        for each in (conversation, Conversation(conversation.prompts)):
+            outputs = [*entries(each.prompts)]
+            between = [out for out in outputs if not hasattr(out, "reply_id")]
+            assert each.between_replies == [out for out in between if out.kind not in _BESIDE]
+            made = {f"t{at}.{index}" for at in range(number + 1) for index in range(2)}
+            calls_made = {out.tool_call_id for out in outputs if isinstance(out, ToolOutput)}
+            assert {*filter(each.has_call, made)} == calls_made
+
+
+class _New(Output):
+    """An entry of a kind that a later version adds."""
+
+
+def test_kind_that_is_new_stands_between_the_replies() -> None:
+    """A feature that looks for its entries there finds them, and no list need know the kind."""
+    conversation = Conversation()
+    prompt = conversation.begin()
+    prompt.output.append(new := _New("n", 0))
+
+    assert Conversation([prompt]).between_replies == [new]
 
 
 def test_message_that_stays_in_the_context_stays_the_same_object() -> None:
