@@ -244,7 +244,7 @@ class TrustStore:
             has_guards and not lost,
             _files(lost),
             is_known=True,
-            changes=_changes(changed, now, trusted) if stored.get(name) else (),
+            changes=_changes(changed, now, trusted) if name in stored else (),
         )
 
     def trust(self, workspace: Path, shown: "Fingerprint | None" = None) -> None:

@@ -112,3 +112,13 @@ def test_nothing_is_called_new_in_a_folder_whose_files_were_not_recorded() -> No
     assert "  .claude/commands/a.md\n" in below
     for shown in (of_earlier_version, below):
         assert "since you trusted" not in shown
+
+
+def test_first_file_in_a_trusted_folder_is_new() -> None:
+    Path("empty").mkdir()
+    agent_cli("trust", "empty")
+    Path("empty/.mcp.json").write_text('{"mcpServers": {"s": {"command": "x"}}}')
+
+    shown = agent_cli("trust", "--show", "empty").stdout
+
+    assert "  .mcp.json (came since you trusted this folder)\n" in shown
