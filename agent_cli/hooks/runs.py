@@ -30,6 +30,11 @@ _NOTHING: Final[Mapping[str, Json]] = MappingProxyType({})
 Covers: TypeAlias = Callable[[str], bool]
 
 
+def unmatched(hook: Hook) -> Hook:
+    """Return *hook* as hooks are compared that differ only in what they match: they run once."""
+    return replace(hook, matcher="", condition="", origin="", is_project=False)
+
+
 @dataclass(frozen=True, slots=True)
 class Ran:
     """One run of a hook, for the session record and for display."""
@@ -106,8 +111,7 @@ class HookRuns:
                 and id(hook) not in self._used
                 and (not hook.condition or covers(hook.condition))
             ):
-                same = replace(hook, matcher="", condition="", origin="", is_project=False)
-                found.setdefault(same, hook)
+                found.setdefault(unmatched(hook), hook)
         return list(found.values())
 
     async def run(

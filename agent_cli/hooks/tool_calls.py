@@ -18,7 +18,7 @@ from agent_cli.hooks.answers import HookAnswer, merged
 from agent_cli.hooks.claude_terms import ClaudeCall, from_claude, response_of
 from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.events import Payloads, after_call, exit_code, for_model
-from agent_cli.hooks.runs import HookRuns
+from agent_cli.hooks.runs import HookRuns, unmatched
 
 Authorize: TypeAlias = Callable[[ToolCall, Tool, object], Awaitable[Verdict]]
 Finish: TypeAlias = Callable[[ToolCall, ToolResult], Maybe[ToolResult]]
@@ -199,7 +199,7 @@ class CallHooks:
             answer = await self._ask(event, call)
             if answer.contexts:
                 earlier = self._contexts.get(call.id, ())
-                self._contexts[call.id] = (*earlier, *answer.contexts)
+                self._contexts[call.id] = tuple(dict.fromkeys((*earlier, *answer.contexts)))
             self._answers[key] = answer
         return self._answers[key]
 
@@ -212,10 +212,7 @@ class CallHooks:
         if not hooks:
             return HookAnswer()
         payload = self._payloads.about_call(event, call.id, theirs, **more(theirs))
-        answers = await self._runs.answers(hooks, payload, f"{theirs.name} {call.id}")
-        for hook, each in answers.items():
-            if each.updated == theirs.input:
-                answers[hook] = replace(each, updated=None)
+        answers = await self._answers_of(hooks, payload, theirs, call)
         answer = merged([*answers.values()])
         if event == "PreToolUse" and answer.updated is not None and answer.decision != "deny":
             again = await self._about_changed(call, answer.updated, answers)
@@ -235,11 +232,21 @@ class CallHooks:
         hooks = self._runs.matching(
             "PreToolUse", theirs.names, lambda rule: self._covers(changed, rule)
         )
-        changers = {hook for hook, answer in answers.items() if answer.updated is not None}
-        others = [hook for hook in hooks if hook not in changers and not hook.background]
+        changers = {unmatched(hook) for hook, each in answers.items() if each.updated is not None}
+        others = [each for each in hooks if unmatched(each) not in changers and not each.background]
         payload = self._payloads.about_call("PreToolUse", call.id, theirs)
-        found = await self._runs.answers(others, payload, f"{theirs.name} {call.id}")
+        found = await self._answers_of(others, payload, theirs, call)
         return [*found.values()]
+
+    async def _answers_of(
+        self, hooks: Sequence[Hook], payload: _Fields, theirs: ClaudeCall, call: ToolCall
+    ) -> dict[Hook, HookAnswer]:
+        """Return the answers of *hooks*; one that returns the input as it is does not change it."""
+        answers = await self._runs.answers(hooks, payload, f"{theirs.name} {call.id}")
+        for hook, each in answers.items():
+            if each.updated == theirs.input:
+                answers[hook] = replace(each, updated=None)
+        return answers
 
     def _keep(self, call: ToolCall, before: HookAnswer, request: HookAnswer) -> None:
         """Store the answers for the current input of *call*, which is authorized once more."""

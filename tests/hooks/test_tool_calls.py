@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -89,14 +89,19 @@ def prints(
     return Hook(event=event, command=f"grep -q '{unless}' || echo '{text}'")
 
 
-def hooked(folder: Path, *hooks: Hook, authorize: Authorize = allow) -> CallHooks:
+def hooked(
+    folder: Path,
+    *hooks: Hook,
+    authorize: Authorize = allow,
+    covers: Callable[[ToolCall, str], bool] = lambda _call, _rule: True,
+) -> CallHooks:
     """Return the *hooks* of a session around what is decided by *authorize*."""
     return CallHooks(
         HookRuns(hooks, HookEnvironment(folder, os.environ)),
         Payloads(folder, session_id=str, transcript=str, mode=lambda: "ask"),
         authorize=authorize,
         finish=lambda _call, result: result,
-        covers=lambda _call, _rule: True,
+        covers=covers,
         heard=lambda _answer: None,
         asks=lambda _call: None,
     )
@@ -168,6 +173,46 @@ async def test_hook_that_changes_an_input_is_not_asked_about_its_own(tmp_path: P
     assert verdict == Allow(input={"text": "bad"})
     assert [each["tool_input"]["text"] for each in heard] == ["a", "bad"]
     assert (tmp_path / "runs").read_text() == "\n"
+
+
+async def test_second_showing_of_an_input_changes_it_no_more(tmp_path: Path) -> None:
+    """One that returns what it gets is no changer, nor is one again by another matcher."""
+    relative: Mapping[str, Json] = {"updatedInput": {"file_path": "b.md", "content": "x"}}
+    change = prints(relative, unless="b.md")
+    echo = _changing("tool_input", r"\{[^}]*\}", r"\1")
+    write = replace(CALL, name="write", input={"path": "a.md", "content": "x"})
+
+    verdict = await hooked(tmp_path, change, echo).authorize(write, ECHO, None)
+
+    assert isinstance(verdict, Allow)
+    assert verdict.input == {"path": "b.md", "content": "x"}
+
+
+async def test_hook_that_changes_an_input_is_not_asked_by_another_matcher(tmp_path: Path) -> None:
+    """Its command would change it again: two changes that differ block the call."""
+    more = _changing("text", r'"[^"]*', r'{"text":\1b"}')
+    both = [replace(more, condition=text) for text in ("a", "ab")]
+    calls = hooked(tmp_path, *both, covers=lambda call, rule: call.input == {"text": rule})
+
+    assert await calls.authorize(CALL, ECHO, None) == Allow(input={"text": "ab"})
+
+
+async def test_text_of_a_hook_about_two_inputs_reaches_the_model_once(tmp_path: Path) -> None:
+    at_question = prints({"decision": {"behavior": "allow", **TO_B}}, "PermissionRequest")
+    tells = prints({"additionalContext": "see the rules"})
+    calls = hooked(tmp_path, at_question, tells, authorize=ask_after_question)
+
+    await calls.authorize(CALL, ECHO, None)
+    result = await calls.finish(CALL, ToolResult.of("x"))
+
+    assert str(result.content).count("see the rules") == 1
+
+
+def _changing(field: str, value: str, into: str) -> Hook:
+    """Return a hook that makes its new input of the *value* of a *field*: *into*, of sed."""
+    answer = f'{{"hookSpecificOutput":{{"updatedInput":{into}}}}}'
+    command = f"""sed -E 's/.*"{field}": *({value}).*/{answer}/'"""
+    return Hook(event="PreToolUse", command=command)
 
 
 def _updated() -> Json:
