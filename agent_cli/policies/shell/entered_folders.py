@@ -7,7 +7,7 @@ where a folder is not known.
 import os.path
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
@@ -116,10 +116,11 @@ def _leaves(arguments: Reading, root: PurePath, *, follows: bool) -> bool:
     )
 
 
-def without_cd_apart(script: str) -> str:
+def without_cd_apart(script: str, loses: Callable[[str], bool]) -> str:
     """Return *script* without each `cd` of a subshell, or of the background, that deletes nothing.
 
-    Nothing behind it is in another folder: `(cd ~/x && git pull); rm -rf build`.
+    Nothing behind it is in another folder: `(cd ~/x && git pull); rm -rf build`. *loses* judges
+    what such a shell runs, in which the `cd` counts: `(cd / && rimraf home)`.
     """
     if not (_ENTERS.search(script) and _REMOVES.search(script) and _APART.search(script)):
         return script
@@ -132,7 +133,8 @@ def without_cd_apart(script: str) -> str:
     shells += [each for each in nodes if each.type == "subshell"]
     if len(shells) > _SHELLS_MAX:
         return script
-    spans = [(x.start_byte, x.end_byte) for x in shells if _KEEPS_FILES.fullmatch(source(x))]
+    kept = [x for x in shells if _KEEPS_FILES.fullmatch(source(x)) and not loses(source(x))]
+    spans = [(x.start_byte, x.end_byte) for x in kept]
     text, at, pieces = whole_text(tree), 0, list[bytes]()
     for node in nodes:
         name = node.child_by_field_name("name") if node.type == "command" else None

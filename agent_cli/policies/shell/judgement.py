@@ -129,7 +129,11 @@ def _losses_as_written(script: str, seen: Sequence[Reading], reach: Reach) -> li
     is_read = any(words[:1] in ((".",), (None,)) for words in seen)
     if not is_read and (by_paths := without_home(script, reach)) != script:
         script, seen = by_paths, readings(by_paths)
-    if (here := without_cd_apart(script)) != script:
+
+    def loses(part: str) -> bool:
+        return bool(_losses_in_folders(part, [*readings(part)], reach))
+
+    if (here := without_cd_apart(script, loses)) != script:
         script, seen = here, readings(here)
     found = _losses_in_folders(script, seen, reach)
     # In a workspace that lies in a cache, a pattern of what is there may be one of all its files.

@@ -49,7 +49,7 @@ _SET = frozenset(
     | {"read", "mapfile", "readarray", "getopts"}
 )
 _NAMES_SETTER = late_pattern(rf"(?:^|[;&|(\s])\.\s|\b(?:{'|'.join(sorted(_SET - {'.'}))})\b")
-_PRECEDE_COMMAND = frozenset({"time", "noglob", "nocorrect", "-"})
+_PRECEDE_COMMAND = frozenset({"time", "noglob", "nocorrect", "-", "repeat"})
 _WORDS = frozenset({"word", "string", "raw_string", "concatenation"}) | EXPANSIONS
 _DECLARES = frozenset({"declare", "typeset", "local", "export", "readonly"})
 # Names, and options that change no value.

@@ -38,6 +38,8 @@ def asks(script: str, root: Path = Path("/nowhere/here")) -> bool:
         "trap 'cd /etc; rm x' EXIT",
         *("cd ..; (cd /tmp && ls); rm -rf build", "(cd ~/x && rm -rf build)"),
         *("cd ~/x & cd ~/y; rm -rf build", "(cd ~/x; ln -s ~ y); rm -rf y/build"),
+        *("(cd / && rimraf home); rm x", "(cd / && srm -r home); rm x"),
+        *("cd / && npx rimraf home & rm x", "(ls; (cd /; rimraf home)); rm x"),
         *("cd /srv && rm x & ls", "(cd /srv; rm x) &", "cd /etc; rm hosts & ls"),
         *("cd src && cd ../.. && rm x", "cd a && cd .. && cd .. && rm -f x"),
         *("cd src; rm ../../x", "eval 'cd /etc; rm x'", "cd /srv; find -name x -exec rm {} +"),

@@ -49,7 +49,10 @@ def test_deleting_what_a_value_of_the_script_names_asks_not(script: str) -> None
     "script",
     [
         *(f'B=x; {each}; rm -rf "$B"' for each in ("time read B", "! . ./a", "X=1 source a")),
-        *(f'B=x; {each}; rm -rf "$B"' for each in ("< a read B", "if . a; then :; fi")),
+        *(
+            f'B=x; {each}; rm -rf "$B"'
+            for each in ("< a read B", "if . a; then :; fi", "repeat 1 . a")
+        ),
         *(f"rm -rf {each}" for each in (".g*", ".?*", ".[!x]*", ".*")),
         "B=/; eval \"rm -rf '$B'\"",
         "B=build; B=/ eval 'rm -rf $B'",
