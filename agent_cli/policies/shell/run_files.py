@@ -10,7 +10,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence, Set
 from fnmatch import filter as names_like
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
@@ -130,6 +130,7 @@ _COMMANDS_OF_TOX: Final = late_pattern(r"commands(?:_pre|_post)?\s*=\s*")
 _MARK_OF_TOX: Final = late_pattern(r"^\s*(?:[\w.,{}!-]+:\s+)?[-!]?\s*")
 _ROOT_OF_TOX: Final = late_pattern(r"\{(?:toxinidir|tox_root)\}")
 _FOLDER_OF_TOX: Final = late_pattern(r"\{(?:toxworkdir|work_dir|distdir|env_?\w*dir|env_tmp_dir)\}")
+_VARIABLE_OF_TOX: Final = late_pattern(r"(?a)\{env:(\w+)(?::[^{}]*)?\}")
 _RUN_BY_GIT: Final = late_pattern(
     r"pager|editor|askpass|sshcommand|fsmonitor|external|textconv|command|cmd|clean|smudge|process"
     r"|helper|program|difffilter|log|show|diff",
@@ -190,14 +191,22 @@ def _is_path(word: str) -> bool:
 
 
 def goals_of(seen: Sequence[Reading]) -> Mapping[FileKind, Set[str | None]]:
-    """Return what *seen* may name for `make`, `npm`, git and the like to run; None: any."""
+    """Return what *seen* may name for `make`, `npm`, git and the like to run; None: any.
+
+    And the values that they are given: `make B=x`, also for the folder of `make -C`.
+    """
     calls = [(base_name(words[0] or ""), words[1:]) for words in seen if words]
     tasks = chain.from_iterable(
         words for name, words in calls if name in _RUN_TASKS or RUN_OPTION in words
     )
     of_git = chain.from_iterable(words for name, words in calls if name == "git")
+    entered = chain.from_iterable(
+        (f"CURDIR={behind or '/'}" for option, behind in pairwise(words) if option == "-C")
+        for name, words in calls
+        if name in _RUN_TASKS
+    )
     return {
-        "tasks": {each for each in tasks if each is None or (each[:1] != "-" and "=" not in each)},
+        "tasks": {*(each for each in tasks if each is None or each[:1] != "-"), *entered},
         "git": {*of_git},
     }
 
@@ -219,14 +228,17 @@ def scripts_of(
 
 def _tasks_in(text: str, goals: Set[str | None]) -> Iterator[str]:
     """Yield what runs for *goals* of *text*, a makefile or its like."""
+    sets = {each for each in goals if each and "=" in each}
+    given = {each[1]: each[3] for each in map(_SETS_OF_MAKE.fullmatch, sorted(sets)) if each}
+    goals = goals - sets
     if text.lstrip().startswith("{"):
         yield from _of_package(text, goals)
     elif _SECTION.search(text):
         yield _of_tox(text)
     elif _IS_TASKFILE.search(text):
-        yield _of_taskfile(text, goals)
+        yield _of_taskfile(text, goals, given)
     else:
-        yield _of_makefile(text, goals)
+        yield _of_makefile(text, goals, given)
 
 
 def _of_package(text: str, goals: Set[str | None]) -> Iterator[str]:
@@ -257,8 +269,11 @@ def _body(task: object) -> str:
     return "\n".join([*needs, command if isinstance(command, str) else ""])
 
 
-def _of_makefile(text: str, goals: Set[str | None]) -> str:
-    """Return what `make` or `just` runs for *goals*, for all of them where that is not known."""
+def _of_makefile(text: str, goals: Set[str | None], given: Mapping[str, str]) -> str:
+    """Return what `make` or `just` runs for *goals*, for all of them where that is not known.
+
+    A value that is *given* on the command line counts instead of the text's own.
+    """
     values, runs, targets = {"RM": "rm -f", "CURDIR": "."}, list[str](), list[str]()
     recipes, needs = dict[str, list[str]](), dict[str, list[str]]()
     text = _DEFINITION.sub(lambda found: f"{found[1]}={found[2]}".replace("\n", "; "), text)
@@ -287,6 +302,7 @@ def _of_makefile(text: str, goals: Set[str | None]) -> str:
     for each in left:  # those that are needed, too
         left += [need for need in needs.get(each, ()) if need not in left]
     chosen = left if goals <= recipes.keys() and not _MAY_RUN_ALL.search(text) else recipes
+    values |= given
     set_first = (f'{name}="{value}"' for name, value in values.items() if name in text)
     lines = chain(set_first, dict.fromkeys(runs), *(recipes.get(each, ()) for each in chosen))
     script = _VALUE_OF_MAKE.sub(r"${\1}", "\n".join(lines)).replace("${MAKE}", "make")
@@ -294,8 +310,11 @@ def _of_makefile(text: str, goals: Set[str | None]) -> str:
     return re.sub(r"\$\(shell\s+", "$(", script).replace("$$", "$")
 
 
-def _of_taskfile(text: str, goals: Set[str | None]) -> str:
-    """Return what `task` runs for *goals*: the lines below their names, of YAML."""
+def _of_taskfile(text: str, goals: Set[str | None], given: Mapping[str, str]) -> str:
+    """Return what `task` runs for *goals*: the lines below their names, of YAML.
+
+    Another goal may be an alias, which such lines name. *given* are values of the command line.
+    """
     first, tasks, lines = list[str](), dict[str, list[str]](), list[str]()
     depth_of_names = 0
     for line in filter(str.strip, text.split("\n")):
@@ -308,8 +327,14 @@ def _of_taskfile(text: str, goals: Set[str | None]) -> str:
         if depth == depth_of_names and (found := _NAME_OF_TASK.match(line)):
             lines, line = tasks.setdefault(found[1], []), line[found.end() :]
         lines.append(_of_yaml(line.strip()))
-    left = [*filter(None, goals & tasks.keys())] or ["default"]
-    left = [*tasks] if None in goals else left
+    left = [each for each in tasks if not goals.isdisjoint({None, each})] or [
+        name  # of an alias, or a pattern
+        for name, each in tasks.items()
+        if not goals.isdisjoint(_WORD.findall(" ".join(each)))
+        or ("*" in name and names_like(filter(None, goals), name))
+    ]
+    left = left or ["default"]
+    first += (f'{name}="{value}"' for name, value in given.items())
     for each in left:  # those that are needed, too
         words = _WORD.findall(" ".join(tasks.get(each, ())))
         left += dict.fromkeys(word for word in words if word in tasks and word not in left)
@@ -342,6 +367,7 @@ def _of_tox(text: str) -> str:
             texts = [shlex.join(literals_in(each)) for each in lists] or [line]
             lines += [_MARK_OF_TOX.sub("", each) for each in texts]
     inside = _FOLDER_OF_TOX.sub(".tox", _ROOT_OF_TOX.sub(".", "\n".join(lines)))
+    inside = _VARIABLE_OF_TOX.sub(r"${\1}", inside.replace("{homedir}", "~"))
     return re.sub(r"\{posargs[^{}]*\}", "", inside)
 
 

@@ -67,10 +67,10 @@ _COPIES: Final = (("mv",), ("cp",), ("ln",), ("install",), ("rsync",), ("dd",), 
 _LOADS: Final = late_pattern(r"\b(?:import|require|load)\b")
 _VERSION: Final = late_pattern(r"-?[\d.]+$")
 _FILE_OF_CODE: Final = late_pattern(r"-\w*[fE](.*)|--file(?:=(.*))?")
-_FILE_OF_TASKS: Final = late_pattern(r"-f(.*)|--(?:make|just)?file(?:=(.*))?")
+_FILE_OF_TASKS: Final = late_pattern(r"-[ft](.*)|--(?:make|just|task)?file(?:=(.*))?")
 _START_FILE: Final = late_pattern(r"\b(?:BASH_)?ENV=[\"']?([\w./-]+)")
 _MAKEFILES: Final = late_pattern(r"\bMAKEFILES\+?=[\"']?([\w./ -]+)")
-_REDIRECTS_ALL: Final = late_pattern(r"exec\s*\d*[>&]")
+_REDIRECTS_ALL: Final = late_pattern(r"(?<![\w-])exec\s*\d*[>&]")
 _PARTS_OF_SED: Final = late_pattern(r"(?<!\\)[/|#,@\n]|(?<=[ai])\s+|\\\n?")
 _FUNCTION: Final = late_pattern(r"(?<![^\s;&|(){}])([^\s;&|(){}]+)\s*\(\s*\)")
 _OF_DD: Final = late_pattern(r"[io]f=")
@@ -174,7 +174,7 @@ def files_run(
         if not (of_path := _kinds_of(path, kinds)):
             continue
         part = source(_statement_around(node))
-        if _REDIRECTS_ALL.match(part) or part.partition(" ")[0] in _functions(script):
+        if _REDIRECTS_ALL.search(part) or part.partition(" ")[0] in _functions(script):
             part = script
         for each in _files_read(part) if (part, "", *of_path) not in done else ():
             kinds[each] |= of_path

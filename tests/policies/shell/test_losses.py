@@ -1832,7 +1832,11 @@ def test_verb_amid_a_line_that_cannot_be_parsed_asks_not(script: str, *, expecte
         ("echo cm0gLXJmIH4K > a; base64 -d a > b; sh b", True),
         ("echo 'rm -rf ~' > a; gzip a; gunzip a.gz; sh a", True),
         *(("echo 'rm -rf ~' > a; cat < a > b; sh b", True), ("cat < a > b; sh b", False)),
-        *(("exec > a; echo 'rm -rf ~'; sh a", True), ("exec > a; echo 'rm -rf ~'; sh b", False)),
+        *(
+            ("cd . && exec > a; echo 'rm -rf ~'; sh a", True),
+            ("exec > a; echo 'rm -rf ~'; sh a", True),
+            ("exec > a; echo 'rm -rf ~'; sh b", False),
+        ),
         ("f() { echo 'rm -rf ~'; }; f > a; sh a", True),
         *((f"echo 'rm -rf ~' | {each} a; sh a", True) for each in ("sponge", "cp /dev/stdin")),
         *((f"{each} of=a <<< 'rm -rf ~'; sh a", True) for each in ("dd", "sudo dd")),

@@ -124,3 +124,35 @@ def test_task_of_a_taskfile_that_the_script_writes_is_judged(
     judged = judge(script, CommandRules(), Reach(root=Path("/nowhere")))
 
     assert (judged.verdict == "ask") is expected
+
+
+@each_row(
+    ("path", "text", "run", "expected"),
+    [
+        ("Makefile", "B = a\nx:\n\trm -rf $(B)", "make B=/srv x", True),
+        ("Makefile", "B = a\nx:\n\trm -rf $(B)", "make B=b x", False),
+        ("Makefile", "B = a\nx:\n\trm -rf $(B)\n\tfind . -delete", "make x B=/", True),
+        ("Makefile", "x:\n\trm -rf $(CURDIR)/srv", "make x", False),
+        ("Makefile", "x:\n\trm -rf $(CURDIR)/srv", "make CURDIR=/ x", True),
+        ("Makefile", "x:\n\trm -rf $(CURDIR)/srv", "make -C / -f $PWD/Makefile x", True),
+        ("Makefile", "x:\n\trm -rf $(CURDIR)/srv", "make == =a B= x", False),
+        ("justfile", 'b := "a"\nx:\n  rm -rf {{b}}', "just b=/srv x", True),
+        ("Taskfile.yml", "vars: {B: a}\ntasks:\n  x: rm -rf {{.B}}", "task x B=/srv", True),
+        ("Taskfile.yml", "tasks:\n  x:\n    aliases: [y]\n    cmds: [rm -rf ~]", "task y", True),
+        ("Taskfile.yml", "tasks:\n  'x-*': rm -rf ~", "task x-y", True),
+        ("a.yml", "tasks:\n  x: rm -rf ~", "task -t a.yml x", True),
+        ("a.yml", "tasks:\n  x: rm -rf ~", "task --taskfile=a.yml x", True),
+        ("tox.ini", "[testenv]\ncommands = rm -rf {env:HOME}", "tox", True),
+        ("tox.ini", "[testenv]\ncommands = rm -rf {homedir}/x", "tox", True),
+        ("tox.ini", "[testenv]\ncommands = rm -rf {env:D:dist}/x", "tox -e D", True),
+    ],
+)
+def test_values_of_the_command_line_count_in_a_file_that_the_script_writes(
+    path: str, text: str, run: str, *, expected: bool
+) -> None:
+    """Threat 19: `make B=/srv` beats what the makefile sets, and `-C` its folder."""
+    script = f"cat > {path} <<'E'\n{text}\nE\n{run}"
+
+    judged = judge(script, CommandRules(), Reach(root=Path("/nowhere")))
+
+    assert (judged.verdict == "ask") is expected
