@@ -69,6 +69,12 @@ _KEEPS_FILES: Final = late_pattern(
     r"|perl|ruby|node|python[\d.]*|awk|sed|ed|ex|vim?|\w*sh|docker|podman|ssh|pushd|popd)\b)"
     r"[\w\s./~&|;@:=+,%()-]+"
 )
+# What may say elsewhere in a script what a program there does: a function, or a file with commands.
+_MAY_DEFINE: Final = late_pattern(
+    r"\(\s*\)|<<|>(?!\s*/dev/null\b|&\d|&-)|\b(?:function|alias|trap|config|enable|hash|eval|source"
+    r"|tee|sponge|dd|install|cp|mv|ln|rsync|ed|ex|sed|awk|perl|ruby|php|lua|node|python[\d.]*)\b"
+    r"|(?:^|[\s;&|(])\.\s|\b(?:PATH|ENV|BASH_ENV|MAKEFILES|GIT_\w+)\+?="
+)
 LEADS_UP: Final = late_pattern(r"\.[\"'\\]*\.|/[\"']*[$`]")
 """What may name the folder above another one, in a script."""
 OWN_NAMES: Final = frozenset({"0", "BASH_SOURCE"})
@@ -123,6 +129,8 @@ def without_cd_apart(script: str, loses: Callable[[str], bool]) -> str:
     what such a shell runs, in which the `cd` counts: `(cd / && rimraf home)`.
     """
     if not (_ENTERS.search(script) and _REMOVES.search(script) and _APART.search(script)):
+        return script
+    if any(map(_MAY_DEFINE.search, (script, _QUOTING.sub("", script)))):
         return script
     tree = syntax_tree(script)
     nodes = [*descendants(tree)]

@@ -133,7 +133,7 @@ def _losses_as_written(script: str, seen: Sequence[Reading], reach: Reach) -> li
     def loses(part: str) -> bool:
         return bool(_losses_in_folders(part, [*readings(part)], reach))
 
-    if (here := without_cd_apart(script, loses)) != script:
+    if not is_read and (here := without_cd_apart(script, loses)) != script:
         script, seen = here, readings(here)
     found = _losses_in_folders(script, seen, reach)
     # In a workspace that lies in a cache, a pattern of what is there may be one of all its files.

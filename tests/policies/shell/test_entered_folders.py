@@ -38,6 +38,10 @@ def asks(script: str, root: Path = Path("/nowhere/here")) -> bool:
         "trap 'cd /etc; rm x' EXIT",
         *("cd ..; (cd /tmp && ls); rm -rf build", "(cd ~/x && rm -rf build)"),
         *("cd ~/x & cd ~/y; rm -rf build", "(cd ~/x; ln -s ~ y); rm -rf y/build"),
+        *("f() { rm -rf home; }; (cd / && f)", "f() { rm -rf home; }; cd / && f & rm x"),
+        *("al\\ias f='rm -rf home'\n(cd /; f)", "echo 'rm -rf home' > /tmp/s; (cd / && /tmp/s)"),
+        "printf 'x:\n\trm -rf home' > /tmp/Makefile; (cd / && make -f /tmp/Makefile)",
+        "git config --global alias.z '!rm -rf home'; (cd / && git z)",
         *("(cd / && rimraf home); rm x", "(cd / && srm -r home); rm x"),
         *("cd / && npx rimraf home & rm x", "(ls; (cd /; rimraf home)); rm x"),
         *("cd /srv && rm x & ls", "(cd /srv; rm x) &", "cd /etc; rm hosts & ls"),
@@ -63,6 +67,7 @@ def test_deleting_a_file_in_a_folder_that_was_entered_asks(script: str) -> None:
         # The parser takes the list for a part of the pipeline.
         # In the background, it is the folder of a shell of its own.
         *("cd / & rm -rf build", "(cd ~/x && git pull); rm -rf build"),
+        "(cd ~/x && git pull) 2>&1 >/dev/null; rm -rf build",
         *("cd ../x && npm start & rm -rf dist", "ls; (cd /srv); rm -rf a; (cd b)"),
         *("cd /srv & rm x", "cd /srv &\nrm x; ls", "cd /srv && ls & rm x"),
         *("cd a/b && make 2>&1 | tail && cd ../.. && rm x", "cd a && ls 2>&1 | wc; cd ..; rm x"),
