@@ -119,6 +119,11 @@ _SWITCH: Final = late_pattern(
 )
 _DRIVE: Final = late_pattern(r"(?<!\w)\w+:(?=[/\s\"']|$)")
 _NAMES_NOTHING: Final = late_pattern(r"rm -rf (?=\s*(?:[;|})&\n\"']|$))")
+_COMMANDS_OF_TOX: Final = late_pattern(r"commands(?:_pre|_post)?\s*=\s*")
+_MARK_OF_TOX: Final = late_pattern(r"^\s*(?:[\w.,{}!-]+:\s+)?[-!]?\s*")
+_ROOT_OF_TOX: Final = late_pattern(r"\{(?:toxinidir|tox_root)\}")
+_FOLDER_OF_TOX: Final = late_pattern(r"\{(?:toxworkdir|work_dir|distdir|env_?\w*dir|env_tmp_dir)\}")
+_VARIABLE_OF_TOX: Final = late_pattern(r"(?a)\{env:(\w+)(?::[^{}]*)?\}")
 _LITERALS_MAX: Final = 400
 _NAMES_MAX: Final = 4
 _ONE_LINERS: Final = late_pattern(r"(?:python|perl|ruby|node|nodejs|deno|bun|php)[\d.]*")
@@ -227,6 +232,22 @@ def commands_in(code: str, *, is_test: bool = False) -> Iterator[str]:
     for found in _UNLINKS.finditer(code):
         path = found["file"] or found["path"]
         yield f"rm -f {path if path[0] == '~' else shlex.quote(path)}"
+
+
+def commands_of_tox(text: str) -> str:
+    """Return what `tox` runs in all of the environments of *text*."""
+    lines, is_command = list[str](), False
+    for line in text.replace("\\\n", " ").split("\n"):
+        if line[:1].strip(" \t]"):
+            found = _COMMANDS_OF_TOX.match(line)
+            is_command, line = found is not None, line[found.end() :] if found else ""
+        if is_command:
+            lists = re.findall(r"\[([^][]*)\]", line)
+            texts = [shlex.join(literals_in(each)) for each in lists] or [line]
+            lines += [_MARK_OF_TOX.sub("", each) for each in texts]
+    inside = _FOLDER_OF_TOX.sub(".tox", _ROOT_OF_TOX.sub(".", "\n".join(lines)))
+    inside = _VARIABLE_OF_TOX.sub(r"${\1}", inside.replace("{homedir}", "~"))
+    return re.sub(r"\{posargs[^{}]*\}", "", inside)
 
 
 def lines_obeyed(seen: Sequence[Reading], texts: Iterable[str]) -> Iterator[str]:

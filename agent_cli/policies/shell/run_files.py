@@ -7,7 +7,6 @@ that, and scripts that the command names by path. Of a makefile and its like, th
 
 import json
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence, Set
 from fnmatch import filter as names_like
 from itertools import chain, pairwise
@@ -15,7 +14,7 @@ from pathlib import PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
-from agent_cli.policies.shell.foreign_code import commands_in
+from agent_cli.policies.shell.foreign_code import commands_in, commands_of_tox
 from agent_cli.policies.shell.readings import Reading, all_commands
 from agent_cli.policies.shell.starters import SHELLS, base_name, sed_commands
 from agent_cli.policies.shell.syntax import descendants, is_misread, source, syntax_tree
@@ -126,11 +125,6 @@ _BEFORE_COMMAND: Final = late_pattern(
 _KEY_OF_TASK: Final = late_pattern(r"([A-Za-z_]\w*):(?:\s+|$)", re.ASCII)
 _FOLDERS_OF_TASK: Final = ("ROOT_DIR=.", "TASKFILE_DIR=.", "USER_WORKING_DIR=.")
 _SECTION: Final = late_pattern(r"(?m)^\s*\[{1,2}([\w.:-]+)[^][\n]*\]{1,2}")
-_COMMANDS_OF_TOX: Final = late_pattern(r"commands(?:_pre|_post)?\s*=\s*")
-_MARK_OF_TOX: Final = late_pattern(r"^\s*(?:[\w.,{}!-]+:\s+)?[-!]?\s*")
-_ROOT_OF_TOX: Final = late_pattern(r"\{(?:toxinidir|tox_root)\}")
-_FOLDER_OF_TOX: Final = late_pattern(r"\{(?:toxworkdir|work_dir|distdir|env_?\w*dir|env_tmp_dir)\}")
-_VARIABLE_OF_TOX: Final = late_pattern(r"(?a)\{env:(\w+)(?::[^{}]*)?\}")
 _RUN_BY_GIT: Final = late_pattern(
     r"pager|editor|askpass|sshcommand|fsmonitor|external|textconv|command|cmd|clean|smudge|process"
     r"|helper|program|difffilter|log|show|diff",
@@ -234,7 +228,7 @@ def _tasks_in(text: str, goals: Set[str | None]) -> Iterator[str]:
     if text.lstrip().startswith("{"):
         yield from _of_package(text, goals)
     elif _SECTION.search(text):
-        yield _of_tox(text)
+        yield commands_of_tox(text)
     elif _IS_TASKFILE.search(text):
         yield _of_taskfile(text, goals, given)
     else:
@@ -353,22 +347,6 @@ def _of_yaml(line: str) -> str:
         return "\n".join(literals_in(line)) or re.sub(r"[][{}]|\bcmd:", "\n", line)
     is_quoted = len(line) > 1 and line[0] == line[-1] and line[0] in "\"'"
     return line[1:-1] if is_quoted else line
-
-
-def _of_tox(text: str) -> str:
-    """Return what `tox` runs in all of the environments of *text*."""
-    lines, is_command = list[str](), False
-    for line in text.replace("\\\n", " ").split("\n"):
-        if line[:1].strip(" \t]"):
-            found = _COMMANDS_OF_TOX.match(line)
-            is_command, line = found is not None, line[found.end() :] if found else ""
-        if is_command:
-            lists = re.findall(r"\[([^][]*)\]", line)
-            texts = [shlex.join(literals_in(each)) for each in lists] or [line]
-            lines += [_MARK_OF_TOX.sub("", each) for each in texts]
-    inside = _FOLDER_OF_TOX.sub(".tox", _ROOT_OF_TOX.sub(".", "\n".join(lines)))
-    inside = _VARIABLE_OF_TOX.sub(r"${\1}", inside.replace("{homedir}", "~"))
-    return re.sub(r"\{posargs[^{}]*\}", "", inside)
 
 
 def _of_git(text: str, words: Set[str | None]) -> Iterator[str]:
