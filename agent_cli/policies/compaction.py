@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Literal, Protocol, TypeAlias
 
-from agent_cli.contracts.errors import START_OVER, AgentCliError, ContextOverflow, ModelError
+from agent_cli.contracts import errors
+from agent_cli.contracts.errors import AgentCliError, ContextOverflow, ModelError
 from agent_cli.contracts.events import Compacted, EventSink, Notice
 from agent_cli.contracts.messages import Message, UserMessage
 from agent_cli.contracts.options import PROTECTED_TAIL_MESSAGES, USER_WORDS_CHARS
@@ -257,7 +258,9 @@ class Compaction:
             self._failures += 1
             off = f"; it failed {MAX_FAILURES} times and is not tried again unless asked for"
             more = off if self._failures == MAX_FAILURES else ""
-            turn.emit(Notice("warning", f"compaction failed: {error}{more}"))
+            # Nobody wrote what was refused here.
+            why = str(error).removesuffix(f"; {errors.CHANGE_IT}")
+            turn.emit(Notice("warning", f"compaction failed: {why}{more}"))
             return False
         return True
 
@@ -391,5 +394,5 @@ def _refuse_overflow(turn: Turn) -> None:
         raise ContextOverflow(
             "the system prompt, the tools and the first message alone exceed the window of"
             f" {turn.model.id} ({turn.model.context_window:,} tokens): disable MCP servers,"
-            f" {START_OVER}"
+            f" {errors.START_OVER}"
         )

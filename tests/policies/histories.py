@@ -132,6 +132,7 @@ class FixedStrategy:
     text: str = "what was"
     usage: Usage = field(default_factory=Usage)
     failures: int = 0
+    error: str = "the server is gone"
     asked: list[list[Message]] = field(default_factory=list[list[Message]])
     focus: str | None = None
     requests: list[ModelRequest | None] = field(default_factory=list["ModelRequest | None"])
@@ -152,6 +153,6 @@ class FixedStrategy:
         self.focus = focus
         if self.failures:
             self.failures -= 1
-            raise ModelError("the server is gone")
+            raise ModelError(self.error)
         spent(self.usage)
         return Summary(self.text, self.usage)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.contracts.errors import AgentCliError, ContextOverflow, ModelError
+from agent_cli.contracts.errors import CHANGE_IT, AgentCliError, ContextOverflow, ModelError
 from agent_cli.contracts.events import (
     Compacted,
     Event,
@@ -341,9 +341,13 @@ async def test_without_a_summary_the_oldest_rounds_are_dropped(
     assert len(listener.warnings) == (2 if strategy else 1)
 
 
-async def test_compaction_stops_after_three_failures_in_a_row() -> None:
-    """S1c-6: a circuit breaker; real sessions have failed hundreds of times."""
-    strategy = FixedStrategy(failures=99)
+@each_row("advice", ["", f"; {CHANGE_IT}"])
+async def test_compaction_stops_after_three_failures_in_a_row(advice: str) -> None:
+    """S1c-6: a circuit breaker; real sessions have failed hundreds of times.
+
+    The user did not write what the API refused, and cannot change it.
+    """
+    strategy = FixedStrategy(failures=99, error=f"the server is gone{advice}")
     policy = compaction(strategy, threshold=60)
     conversation = conversation_with(CHAT)
     listener = Listener()
