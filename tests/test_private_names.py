@@ -27,7 +27,7 @@ OF_LIBRARIES = {
     "_running_in_terminal",
     "_working_lines",
 }
-OF_OURS_OR_PYTHON = {"_asdict", "_exit", "_fields", "_replace", "_run_exitfuncs"}
+OF_OURS_OR_PYTHON = {"_asdict", "_exit", "_fields", "_replace", "_run_exitfuncs", "_transport"}
 
 
 def test_no_unlisted_private_name_of_a_library_is_used() -> None:

@@ -290,12 +290,19 @@ def _line(item: SessionMessage) -> bytes:
 
 
 async def _kill(process: asyncio.subprocess.Process) -> None:
-    """Kill the process if it still runs, and wait until its end is noted, also when cancelled."""
+    """Kill the process if it still runs, and wait until its end is noted, also when cancelled.
+
+    Close its pipes then, which what it started may hold open for a moment.
+    """
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         with anyio.CancelScope(shield=True):
             await _ended_within(process, _TERMINATE_S)
+        assert process.stdin is not None
+        if process.stdin.transport.get_write_buffer_size():  # a close would wait for its reader
+            process.stdin.transport.abort()
+        process._transport.close()  # type: ignore[attr-defined] # there is no public name
 
 
 async def _ended_within(process: asyncio.subprocess.Process, limit_s: float) -> bool:

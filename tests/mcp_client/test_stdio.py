@@ -1,7 +1,9 @@
 """The process of a server: no run of it leaves one behind whose end is not known."""
 
 import asyncio
+import gc
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -46,6 +48,25 @@ async def test_message_never_waits_for_a_server_that_reads_nothing() -> None:
                 sent += 1
 
     assert sent == 3
+
+
+def test_no_pipe_stays_open_behind_a_supervisor_that_is_killed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a busy machine it has no time to end by itself; Python warns of each open pipe then."""
+    long = JSONRPCNotification(jsonrpc="2.0", method="long", params={"text": "x" * 1_000_000})
+    monkeypatch.setattr(stdio, "_TERMINATE_S", 0.01)
+    started = _processes(monkeypatch)
+
+    async def send() -> None:
+        async with _server(STUBBORN).transport() as (_incoming, outgoing):
+            await outgoing.send(SessionMessage(long))
+
+    asyncio.run(send())
+
+    assert [process.returncode for process in started] == [-signal.SIGKILL]
+    started.clear()
+    gc.collect()
 
 
 async def test_thousands_of_lines_in_one_read_leave_turns_to_others(
@@ -99,7 +120,7 @@ async def test_what_an_ended_server_sent_arrives_however_busy_its_reader_is(
     assert taken == 3
 
 
-def _processes(monkeypatch: pytest.MonkeyPatch) -> Sequence[asyncio.subprocess.Process]:
+def _processes(monkeypatch: pytest.MonkeyPatch) -> list[asyncio.subprocess.Process]:
     """Return what grows by each process that is started from now on."""
     create = asyncio.create_subprocess_exec
     started: list[asyncio.subprocess.Process] = []
