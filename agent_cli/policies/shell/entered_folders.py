@@ -61,7 +61,6 @@ _OWN_NAME: Final = late_pattern(r"\$\{?(?:0|BASH_SOURCE|_)(?!\w)")
 _PRINTS_FOLDER: Final = late_pattern(r"\$\(\s*cd\s+\"?([\w./-]+)\"?\s*&&\s*pwd\s*\)")
 IN_BACKGROUND: Final = late_pattern(r"(?<![&<>|])&(?![&>])")
 """What lets a command of a script go on in a shell of its own."""
-_APART: Final = late_pattern(r"\(|(?<![&<>|])&(?![&>])")
 # Plain words, of which none may delete, move, link or write a file, or run what does.
 _KEEPS_FILES: Final = late_pattern(
     r"(?!(?s:.*)\b(?:rm|rmdir|unlink|shred|find|fd|fdfind|mv|cp|ln|dd|tee|install|rsync|truncate"
@@ -128,9 +127,9 @@ def without_cd_apart(script: str, loses: Callable[[str], bool]) -> str:
     Nothing behind it is in another folder: `(cd ~/x && git pull); rm -rf build`. *loses* judges
     what such a shell runs, in which the `cd` counts: `(cd / && rimraf home)`.
     """
-    if not (_ENTERS.search(script) and _REMOVES.search(script) and _APART.search(script)):
+    if not (_ENTERS.search(script) and _REMOVES.search(script)):
         return script
-    if any(map(_MAY_DEFINE.search, (script, _QUOTING.sub("", script)))):
+    if not ("(" in script or IN_BACKGROUND.search(script)) or _names(_MAY_DEFINE, script):
         return script
     tree = syntax_tree(script)
     nodes = [*descendants(tree)]
@@ -151,6 +150,11 @@ def without_cd_apart(script: str, loses: Callable[[str], bool]) -> str:
             pieces += [text[at : node.start_byte], b":"]
             at = node.end_byte
     return b"".join([*pieces, text[at:]]).decode() if pieces else script
+
+
+def _names(pattern: re.Pattern[str], script: str) -> bool:
+    """Return whether *script* has *pattern*: a program's name may be written with quotes in it."""
+    return any(map(pattern.search, (script, _QUOTING.sub("", script))))
 
 
 def with_own_folder(text: str, path: str) -> str:
@@ -271,10 +275,7 @@ def without_home(script: str, reach: Reach) -> str:
     below = [
         str(each.relative_to(home)) for each in folders if home and PurePath(home) in each.parents
     ]
-    if not below or not _NAMES_HOME.search(script):
-        return script
-    # A program's name may be written with quotes in it.
-    if any(map(_OTHER_HOME.search, (script, _QUOTING.sub("", script)))):
+    if not below or not _NAMES_HOME.search(script) or _names(_OTHER_HOME, script):
         return script
     inside = re.compile(rf"/(?:{'|'.join(map(re.escape, below))})(?![\w.+@%,:-])".encode())
     tree = syntax_tree(script)
