@@ -128,8 +128,9 @@ def load(*, spare_rich: bool = False) -> None:
 def _set_levels(lowest: int) -> None:
     for name in _NOISY:
         log = logging.getLogger(name)
-        # At debug level these libraries log prompts in full, and AWS tokens as they sign.
-        _set_level(log, max(lowest, logging.INFO))
+        # At debug level these libraries log prompts in full, and AWS tokens as they sign. At info
+        # they log a line for each request, which has one of ours.
+        _set_level(log, logging.INFO if lowest < logging.INFO else max(lowest, logging.WARNING))
         log.propagate = False
     _set_level(logging.getLogger(), lowest)
 

@@ -54,6 +54,8 @@ _SHAPES = [
     )
 ]
 
+_HINTS = tuple(hint for hints, _ in _SHAPES for hint in hints)
+
 
 class Redactor:
     """Replaces every known or recognised secret by `***`."""
@@ -81,6 +83,8 @@ class Redactor:
             text = self._known.sub(MASK, text)
         text = without_named_keys(text)
         lower = text.lower() if text.isascii() else ""  # other letters count as ASCII ones, too
+        if lower and not any(map(lower.__contains__, _HINTS)):
+            return text
         for hints, shape in _SHAPES:
             if not lower or any(hint in lower for hint in hints):
                 text = shape.sub(rf"\g<1>{MASK}" if shape.groups else MASK, text)

@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -243,6 +244,17 @@ def test_records_of_noisy_libraries_go_to_the_file_only(
 
     assert [(r["event"], r["logger"]) for r in records()] == [("a traceback", f"{name}.part")]
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(("level", "logged"), [("info", []), ("debug", ["HTTP Request: POST x"])])
+def test_lines_of_libraries_about_each_request_are_left_out_beside_ours(
+    level: Literal["info", "debug"], logged: list[str], start: Configure
+) -> None:
+    start(LogSink("file", level))
+
+    logging.getLogger("httpx2").info("HTTP Request: POST x")
+
+    assert [record["event"] for record in records()] == logged
 
 
 def test_records_of_noisy_libraries_are_dropped_without_a_log_file(
