@@ -1,6 +1,7 @@
 """Find the programs that we start ourselves, but never one from a repository."""
 
 import os
+from functools import cache
 from pathlib import Path
 from typing import TypeAlias
 
@@ -20,9 +21,7 @@ def find_program(name: str, *, outside: Path) -> Path | None:
     what they were when this process first looked. Programs in the system's folders are never
     skipped, even if the workspace is "/".
     """
-    import sysconfig  # rarely needed before the first prompt
-
-    ours = Path(sysconfig.get_path("scripts"))
+    ours = scripts_folder()
     foreign = (outside, current_folder())
     directories = [ours, *map(Path, os.environ.get("PATH", os.defpath).split(os.pathsep))]
     for directory in directories:
@@ -38,6 +37,14 @@ def find_program(name: str, *, outside: Path) -> Path | None:
         elif not is_foreign and directory.name != "shims":
             return program
     return None
+
+
+@cache  # the library computes each time all paths that there are
+def scripts_folder() -> Path:
+    """Return the folder of the programs of our own installation."""
+    import sysconfig  # rarely needed before the first prompt
+
+    return Path(sysconfig.get_path("scripts"))
 
 
 _Fingerprint: TypeAlias = tuple[int, ...]
@@ -59,10 +66,8 @@ def note_installed_programs() -> None:
     Called before the first command of a session: a command may replace one. The time of change of
     a file (ctime) cannot be set back, so it tells a file that was written to.
     """
-    import sysconfig
-
     if _INSTALLED.programs is None:
-        with os.scandir(sysconfig.get_path("scripts")) as entries:
+        with os.scandir(scripts_folder()) as entries:
             _INSTALLED.programs = {each.name: _fingerprint(Path(each.path)) for each in entries}
 
 

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import sys
-import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -42,10 +41,7 @@ def install_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     rg.chmod(0o755)
     monkeypatch.setattr(sys, "prefix", str(folder))
     monkeypatch.setattr(sys, "executable", str(folder / "bin" / "python"))
-    scripts = sysconfig.get_path
-    monkeypatch.setattr(
-        sysconfig, "get_path", lambda name: f"{folder}/bin" if name == "scripts" else scripts(name)
-    )
+    monkeypatch.setattr(programs, "scripts_folder", lambda: folder / "bin")
     # A policy looks again when a module was imported.
     monkeypatch.setitem(sys.modules, "imported_since", ModuleType("imported_since"))
     return folder

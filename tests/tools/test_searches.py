@@ -16,6 +16,7 @@ from pathspec import GitIgnoreSpec
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted
+from agent_cli.system import programs
 from agent_cli.system.path_patterns import path_patterns
 from agent_cli_tools import Workspace, search_runs, searches
 from agent_cli_tools.searches import SearchOutput, expand_braces
@@ -730,7 +731,7 @@ async def test_rg_program_in_the_workspace_is_not_run(
     fake.chmod(0o755)
     found = installed_rg(tmp_path_factory)
     monkeypatch.setenv("PATH", f"{fake.parent}:bin:{found.parent}")
-    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tools.root / "nowhere"))
+    monkeypatch.setattr(programs, "scripts_folder", lambda: tools.root / "nowhere")
 
     assert searches.searcher(tools.workspace.root)[0] == str(found)
 
@@ -745,7 +746,7 @@ async def test_rg_shim_of_a_version_manager_is_not_run(
     (shims / "rg").chmod(0o755)
     found = installed_rg(tmp_path_factory)
     monkeypatch.setenv("PATH", f"{shims}:{found.parent}")
-    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tools.root / "nowhere"))
+    monkeypatch.setattr(programs, "scripts_folder", lambda: tools.root / "nowhere")
 
     assert searches.searcher(tools.workspace.root)[0] == str(found)
 

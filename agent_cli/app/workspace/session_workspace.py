@@ -168,10 +168,8 @@ def _snapshots(
             CommandRules,
             judge,
         )
-        from agent_cli.policies.shell.git import names_no_program
 
-        is_safe = startup.trusted or names_no_program(here.root)
-        reach = replace(here, secrets_are_masked=True, git_is_safe=is_safe)
+        reach = replace(here, secrets_are_masked=True, git_is_safe=startup.trusted or None)
         return judge(command, CommandRules(), reach).read_only
 
     changes = paths.changes_dir()

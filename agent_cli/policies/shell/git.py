@@ -210,7 +210,8 @@ def check_git(arguments: Sequence[Word], reach: Reach, folder: str) -> None:
     Raises:
         Objection: It may do more; a file system monitor and clean filters run on `git status`.
     """
-    if not reach.git_is_safe:
+    is_safe = reach.git_is_safe
+    if not (names_no_program(reach.root) if is_safe is None else is_safe):
         raise Objection("git can run programs set in this repository's config")
     if not is_same_repository(reach.root, Path(folder)):
         raise Objection("git in another repository")

@@ -69,7 +69,7 @@ class Reach:
         is_secret: Returns whether a path must not be read, judged by its name alone.
         secrets_are_masked: The sandbox hides secrets, so folders need not be searched for them.
         git_is_safe: Git runs in the sandbox, and programs that the repository's configuration
-            names, if any, are trusted.
+            names, if any, are trusted; None if only a repository that names none is safe.
         has_own_temporary: /tmp is a folder of the sandbox, in which no other program has files.
         search_path: The PATH the shell will have.
         home: The value of $HOME; "" if unknown.
@@ -79,7 +79,7 @@ class Reach:
     extra_dirs: Sequence[Path] = ()
     is_secret: Callable[[PurePath], bool] = _no_secret
     secrets_are_masked: bool = False
-    git_is_safe: bool = False
+    git_is_safe: bool | None = False
     has_own_temporary: bool = False
     search_path: str = os.defpath
     home: str = ""

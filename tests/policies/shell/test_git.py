@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.policies.shell import CommandRules, Reach, judge
 from agent_cli.policies.shell.git import is_same_repository, names_no_program
 from tests.policies.shell.everyday import make_project
 from tests.tables import each_row
@@ -35,6 +36,17 @@ def test_configuration_written_by_git_clone_names_no_program(root: Path, config:
     add(root, config)
 
     assert names_no_program(root)
+
+
+def test_repository_that_is_not_trusted_is_safe_while_it_names_no_program(root: Path) -> None:
+    """Threat 11: asked with each git command, as the last one may have changed it."""
+    reach = Reach(root=root, git_is_safe=None, search_path=os.defpath)
+
+    before = judge("git status", CommandRules(), reach)
+    add(root, "[core]\n\tfsmonitor = ./hook.sh\n")
+    after = judge("git status", CommandRules(), reach)
+
+    assert (before.verdict, after.verdict) == ("allow", "undecided")
 
 
 def test_empty_repository_names_no_program(root: Path) -> None:

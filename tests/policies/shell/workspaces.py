@@ -33,7 +33,7 @@ class Workspace:
             *(self.outside / "secret.txt", self.home / ".ssh/id_rsa"),
         ]
 
-    def reach(self, *, git_is_safe: bool = False, secrets_are_masked: bool = False) -> Reach:
+    def reach(self, *, git_is_safe: bool | None = False, secrets_are_masked: bool = False) -> Reach:
         """Return the place a command would run in."""
         return Reach(
             root=self.root,
