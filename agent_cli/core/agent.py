@@ -369,9 +369,10 @@ class Agent(NotCopied):
         self._follow_ups.take_back()
 
     def _current_config(self) -> LoopConfig:
-        config = self.options
-        return replace(
+        config = self._config
+        return replace(  # not of `options`: each copy is checked as a whole
             config,
+            model=self._prompt_model or config.model,
             session_id=config.session_id or self.conversation.id,
             convert_to_llm=config.convert_to_llm or _without_custom,
             get_steering_messages=combined(self._steering, config.get_steering_messages),
@@ -381,8 +382,7 @@ class Agent(NotCopied):
 
     def next_turn(self) -> Turn:
         """Return the inputs of the next request as the options give them, not yet prepared."""
-        config = self._current_config()
-        phase = ChatStateMachine()
+        config, phase = self._current_config(), ChatStateMachine()
         return Turn(config, self.conversation, self.publish, CancelToken(), phase, False)
 
     def publish(self, event: Event) -> None:

@@ -57,7 +57,8 @@ def check_options(config: "LoopConfig") -> None:
     for name, choices in _CHOICES.items():
         require_one_of(getattr(config, name), choices, what=name)
     for name in _FUNCTIONS:
-        require(getattr(config, name), Function, type(None), what=name)
+        if (hook := getattr(config, name)) is not None:  # most are: each turn asks this twice
+            require(hook, Function, type(None), what=name)
     for contributor in config.prepare:
         require(contributor, Function, what="each of prepare")
     _check_numbers(config)
