@@ -96,7 +96,11 @@ _MAKES_FILE = late_pattern(
     r"\s*(?:(?:&&|[;\n])(?!.*truncate)[^\"'\\$`]*)?",
     re.DOTALL | re.ASCII,
 )
-_MOVES_TO_ARCHIVE = late_pattern(r"-[a-zA-Z0-9]*m[a-zA-Z0-9]*|--move")
+_MOVES_TO_ARCHIVE = MappingProxyType(
+    {"zip": late_pattern(r"-[a-zA-Z0-9]*m[a-zA-Z0-9]*|--move")}
+    | dict.fromkeys(("tar", "gtar", "bsdtar"), late_pattern(r"--remove-f\w*"))
+    | dict.fromkeys(("7z", "7za", "7zz"), late_pattern(r"-sdel"))
+)
 _CHOOSES_OF_ARCHIVE = frozenset({"-x", "-i", "--exclude", "--include"})
 _FORCES_TREES = late_pattern(r"-(?=\w*[rR])(?=\w*f)[dfiIrRv]+")  # not -framerate
 
@@ -191,11 +195,12 @@ def _named(seen: Iterable[Reading]) -> Iterator[tuple[str, Reading]]:
 
 
 def _taken_away(name: str, words: Reading) -> Reading:
-    """Return what `zip -m` moves to its archive, and `mv` to where nothing is kept."""
+    """Return what `zip -m` and its like move to an archive, and `mv` to where nothing is kept."""
     if name == "mv":
         sources, target = sources_and_target(words)
         return sources if target == "/dev/null" else ()
-    if name != "zip" or not any(map(_MOVES_TO_ARCHIVE.fullmatch, filter(None, words))):
+    moves = _MOVES_TO_ARCHIVE.get(name)
+    if moves is None or not any(map(moves.fullmatch, filter(None, words))):
         return ()
     named = takewhile(lambda word: word not in _CHOOSES_OF_ARCHIVE, words)
     return tuple(each for each in named if each is None or not each.startswith("-"))[1:]

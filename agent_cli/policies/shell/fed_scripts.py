@@ -79,6 +79,7 @@ _KEPT: Final = "\0"  # for a blank in a quoted word of a list
 _WHOLE: Final = late_pattern(r"\$(?:\{(\w+)(?:\[[@*]\])?\}|(\w+))", re.ASCII)
 _DEFAULT: Final = late_pattern(r"\$\{\w+:?[-=+]([^{}$`]*)\}", re.ASCII)
 _MAY_BE_SCRIPTS: Final = frozenset({"string", "raw_string", "ansi_c_string", "concatenation"})
+_SPLITS_AT: Final = late_pattern(r"\bIFS=\$?[\"']?([^\s;$\"'\\a-zA-Z0-9]+)")
 _DEPTH_MAX: Final = 4
 _TEXTS_WITHIN_MAX: Final = 20
 # Of all texts that may run: a word of `eval` may go on with each of the words behind it.
@@ -279,11 +280,12 @@ def _composed(script: str) -> Iterator[Reading]:
     written = ([likely_word(source(word)) for word in _words(node)] for node in nodes)
     lists = [_operands(words) for words in written if words[:1] == ["set"]]
     grown = _grown(syntax_tree(script))
+    blanks = str.maketrans(dict.fromkeys("".join(_SPLITS_AT.findall(script)), " "))
     for words in chain.from_iterable(map(_started, map(_words, nodes))):
         unknown = [any(outermost(word, EXPANSIONS)) for word in words]
         if not any(unknown):
             continue
-        values = [_values(word, known, lists, grown) for word in words]
+        values = [_values(word, known, lists, grown, blanks) for word in words]
         # Of the first arguments, a few may be subcommands; many are files.
         begins = [each for each in values[:2] if each is values[0] or len(each) <= _SUBCOMMANDS_MAX]
         is_put_in = any(x and y != [(None,)] for x, y in zip(unknown, begins, strict=False))
@@ -312,9 +314,13 @@ def _words(command: "Node") -> list["Node"]:
 
 
 def _values(
-    word: "Node", known: Assignments, lists: Sequence[Reading], grown: Mapping[str, str]
+    word: "Node",
+    known: Assignments,
+    lists: Sequence[Reading],
+    grown: Mapping[str, str],
+    blanks: Mapping[int, str],
 ) -> Sequence[Reading]:
-    """Return the words that *word* may become, unknown ones as None."""
+    """Return the words that *word* may become, unknown ones as None; *blanks* are what splits."""
     written = source(word)
     if _LIST.fullmatch(written):
         return lists or [(None,)]
@@ -330,9 +336,10 @@ def _values(
         return [(None,), tuple(_QUOTE.sub("", default[1]).split())]
     texts = [_QUOTE.sub("", text) for text in known.texts(word) or ()]
     if written[0] != '"':
+        split = (each.translate(blanks).split() for each in texts)
         # A pattern may become any names.
-        split = (tuple(None if has_glob(x) else x for x in each.split()) for each in texts)
-        return [*split] or [(None,)]
+        known_ones = (tuple(None if has_glob(x) or "$" in x else x for x in each) for each in split)
+        return [*known_ones] or [(None,)]
     return [(text,) for text in texts] or [(None,)]
 
 

@@ -36,26 +36,33 @@ _MARKS: Final = (
 )
 INTERPRETERS: Final = late_pattern(
     r"(?:python|pypy|perl|ruby|node|nodejs|deno|bun|php|lua|luajit|julia|Rscript|osascript"
-    r"|[gmn]?awk|sed|gsed|tsx|ts-node|elixir|emacs|pwsh|powershell)[\d.]*(?:\.exe)?|cmd(?:\.exe)?",
+    r"|[gmn]?awk|sed|gsed|tsx|ts-node|elixir|iex|erl|emacs|pwsh|powershell|R|swift|kotlin|scala"
+    r"|groovy|jshell|clojure|clj|bb|ghc|runghc|runhaskell|ocaml|racket|guile|sbcl|tclsh|wish|octave)"
+    r"[\d.]*(?:\.exe)?|cmd(?:\.exe)?",
     re.IGNORECASE,
 )
 _OPTIONS_OF_AWK: Final = frozenset({"-v", "-F", "-l", "-i", "--include", "--assign"})
 _OPTIONS_OF_SED: Final = frozenset({"-l"})
 LINE_EDITORS: Final = late_pattern(r"[gmn]?awk|g?sed")
 # Options whose value is code: `-c`, `-e`, `-pe`, `--eval`; behind them or joined to them.
-CODE_OPTION: Final = late_pattern(r"-[a-zA-Z]*[ceErp]|eval|--(?:eval|print|expression|execute)")
+CODE_OPTION: Final = late_pattern(r"-[a-zA-Z]*[ceErp]|-?eval|--(?:eval|print|expression|execute)")
 _SAYS_WHAT_IT_IS: Final = frozenset({"--version", "-V", "--help"})
-_HOME: Final = r"Path\.home|Dir\.home|\bHOME\b|USERPROFILE"
+_HOME: Final = (
+    r"Path\.home|Dir\.home|\bHOME\b|USERPROFILE|user\.home|user_home|home-dir|NSHomeDirectory"
+)
 _ELSEWHERE: Final = late_pattern(
     rf"{_HOME}|expanduser|homedir\s*\(|getpwnam|getpwuid"
     r"|pardir|\.parents\b|cwd\(\)\)?\.parent|environ\[[^\]]*\](?!\s*=[^=])|environ\.get|getenv"
     r"|process\.env|\bENV\[|gettempdir"
 )
 _REMOVERS: Final = (
-    r"rmtree|remove_tree|rm_rf|rm_r\b|rimraf|RemoveAll|delete-directory|remove_dir_all|remove_all"
+    r"rmtree|remove_tree|rm_rf|rm_r\b|rimraf|RemoveAll|delete-directory|remove_dir(?:_all)?"
+    r"|remove_all|remove_entry(?:_secure)?|deleteTree(?:Absolute)?|deleteRecursively|deleteDir"
+    r"|delete-tree|del_dir_r|removeDirectoryRecursive|removePathForcibly|removeItem\(at\w*"
+    r"|file\s+delete"
 )
 _DELETES: Final = late_pattern(
-    rf"{_REMOVERS}|removedirs|recursive['\"]?\s*(?::|=>?)\s*(?:true|1)\b"
+    rf"{_REMOVERS}|removedirs|recursive['\"]?\s*(?::|=>?)\s*(?:true|1|T)\b"
 )
 # A call that deletes a folder, and the rest of its statement.
 _DELETION: Final = late_pattern(
@@ -85,7 +92,9 @@ _AT_HOME: Final = late_pattern(rf"{_HOME}|homedir")
 _STARTS: Final = late_pattern(
     r"(?=[spcefq%`|\"'])(?:subprocess|popen|\bsystem\b|shell_exec|passthru|proc_open|spawn"
     r"|child_process|\bexec|\bfork\b|\bpty\b|%x|\bqx|`|\|&?\s*getline|[\"']\s*\||\|&?\s*[\"']"
-    r"|shell-command|call-process|\bsh\s+[\"']|\bshell\(|\bCommand\()",
+    r"|shell-command|call-?(?:process|command)|\bsh(?:ell)?\s+[\"']|\bshell\(|\bCommand\("
+    r"|\bProcess(?:Builder)?\(|Sys\.command|(?<=os[.:])cmd\b|[\"']\.execute\(|[\"']actions[\"']"
+    r"|\b(?:s|session|c|ctx|context|conn)\.(?:run|run_always|sudo|local)\()",
     re.IGNORECASE,
 )
 _RUNS_TEXT: Final = late_pattern(
@@ -95,6 +104,13 @@ _RUNS_TEXT: Final = late_pattern(
 _DECODES: Final = late_pattern(
     r"b64|base64|base32|fromhex|unhex|rot_?13|codecs|decompress|marshal|pickle|fromCharCode|\bchr\b"
     r"|\bpack\b|atob|\[::-1\]|reverse|getattr"
+)
+# The home directory, as a call or a variable gives it.
+_IS_HOME: Final = late_pattern(
+    r"(?:\b(?:process|os|Sys|System|Deno|vim)[./])?\$?(?:get)?(?:env(?:iron)?|property)(?:\.get)?"
+    r"[\s.(\[{]+[\"']?(?:HOME|USERPROFILE|user\.home)\b[\"']?[)\]}]?"
+    r"|\b(?:(?:Dir|Path)\.home|(?:os\.)?homedir|System\.user_home!?|NSHomeDirectory)\b(?:\(\))?",
+    re.IGNORECASE,
 )
 _JOINED: Final = late_pattern(r"(['\"])\s*+(?:[+.]\s*+)?\1")
 # In a script of sed.
@@ -223,6 +239,8 @@ def commands_in(code: str, *, is_test: bool = False) -> Iterator[str]:
     """
     literals = _literals(code)
     yield from _started(code, literals)
+    if _AT_HOME.search(code) and (known := _IS_HOME.sub('"~"', code)) != code:
+        yield from chain(_started(known, of_known := _literals(known)), _deletions(known, of_known))
     yield from _moves(code)
     yield from _deletions(code, literals)
     yield from of_windows(code, has_aliases=False)
@@ -272,8 +290,11 @@ def reads_code(words: Reading) -> bool:
 def _started(code: str, literals: Sequence[str]) -> Iterator[str]:
     if _STARTS.search(code):
         yield from (each for each in literals if " " in each)
+        # In Lisp and in lists without commas, those with a blank between are not joined.
+        apart = [*islice(literals_in(code), _LITERALS_MAX)]
         # The first ones may be names of modules and of variables.
-        yield from (" ".join(literals[at:]) for at in range(min(len(literals), _NAMES_MAX)))
+        for each in (literals, apart) if len(apart) != len(literals) else (literals,):
+            yield from (" ".join(each[at:]) for at in range(min(len(each), _NAMES_MAX)))
 
 
 def _deletions(code: str, literals: Sequence[str]) -> Iterator[str]:

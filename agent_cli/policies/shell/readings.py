@@ -117,7 +117,8 @@ def _read(script: str, depth: int) -> Iterator[Reading]:
     if has_no_structure(script):
         yield UNSEEN
         yield from pieces(script)
-        yield from pieces(without_quotes(script))
+        # A comma in braces is between words, too.
+        yield from pieces(without_quotes(script).replace(",", " "))
     for words in _commands(tree):
         yield from _unwrapped(words, depth)
     for node in descendants(tree):

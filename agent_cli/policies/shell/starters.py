@@ -88,7 +88,8 @@ _STARTS_BEHIND: Final[Mapping[str, Sequence[tuple[str, frozenset[str]]]]] = Mapp
         for programs, subcommand, words in (
             ("npm pnpm yarn bun", "", "exec x dlx"),
             ("conda mamba", "", "run"),
-            ("bundle asdf aws-vault chamber tox lerna", "", "exec"),
+            ("bundle asdf aws-vault chamber tox lerna stack cabal opam rbenv", "", "exec"),
+            ("cargo", "watch", "-s --shell -x --exec"),
             ("mise", "", "exec x"),
             ("op doppler infisical", "", "run"),
             ("sops", "", "exec-env exec-file"),
@@ -150,7 +151,7 @@ _OTHER_NAMES: Final[Mapping[str, str]] = MappingProxyType(
 # A command in a word of a program that leaves to a shell: `vim -c '!x'`, `sqlite3 a '.shell x'`.
 _TO_SHELL: Final = late_pattern(
     r"\+?[:\\]?(?:sil\w*!?\s+|exe\w*\s+[\"'])?(?:r|w|read|write)?\s*!|\+?:?call\s+system\([\"']"
-    r"|\.sh\w*\s|\.system\s|\.\w+\s+[\"']?\||\\o\s*\||\\?copy\s[^']*\bprogram\s+'?|ext::"
+    r"|\.sh\w*\s|\.system\s|\.\w+\s+[\"']?\||\\o\s*\||(?i:\\?copy\s[^']*\bprogram\s+'?)|ext::"
     r"|(?:platform\s+)?shell\s|system\s|spawn\s|EXEC:|SYSTEM:",
 )
 # Behind an `e` in a script of sed, to the end of the line; without an address behind a blank.

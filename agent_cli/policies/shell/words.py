@@ -77,7 +77,7 @@ _HEREDOC_TEXT = late_pattern(
 # behind its end where a ${ or $[ in it is open.
 _ENDS_OLD_SUBSTITUTIONS = frozenset("'\"`\\()$")
 # In code of another language, what begins a literal.
-_LITERAL_BEGIN = late_pattern(r"'''|\"\"\"|['\"`]|(?P<perl>(?:%x|q[qwx]?)\s*[{(\[/|])")
+_LITERAL_BEGIN = late_pattern(r"'''|\"\"\"|['\"`]|(?P<perl>(?:%[qQwWx]|q[qwx]?)\s*[{(\[/|])")
 # By what begins a literal: its content, as far as it goes without the end.
 _LITERAL_CONTENT = {
     "'''": late_pattern(r"[^']*+(?>(?:'(?!'')[^']*+)*)"),

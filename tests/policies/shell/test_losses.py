@@ -1914,6 +1914,46 @@ def test_less_common_ways_to_delete_ask(script: str, *, expected: bool) -> None:
 @each_row(
     ("script", "expected"),
     [
+        ("perl -e 'exec qw(rm -rf), $ENV{HOME}'", True),
+        ('php -r \'passthru("rm -rf ".getenv("HOME"));\'', True),
+        ("ruby -e 'IO.popen(%w[rm -rf] + [Dir.home])'", True),
+        ("ruby -rfileutils -e 'FileUtils.remove_dir Dir.home'", True),
+        ("ruby -rfileutils -e 'FileUtils.remove_dir \"out\"'", False),
+        ('node -e \'let {spawnSync: s} = require("child_process"); s("rm", ["-rf", x])\'', False),
+        (
+            'node -e \'let {spawnSync: s} = require("child_process");'
+            ' s("rm", ["-rf", process.env.HOME])\'',
+            True,
+        ),
+        ("R -q -e 'unlink(Sys.getenv(\"HOME\"), recursive=T)'", True),
+        ("R -q -e 'unlink(\"out\", recursive=TRUE)'", False),
+        ('clojure -M -e \'(clojure.java.shell/sh "rm" "-rf" "/srv")\'', True),
+        ("racket -e '(delete-directory/files (find-system-path (quote home-dir)))'", True),
+        ("sbcl --eval '(uiop:delete-directory-tree (user-homedir-pathname) :validate t)'", True),
+        ("emacs -batch -eval '(shell-command \"rm -rf ~\")'", True),
+        ("groovy -e 'new File(System.getProperty(\"user.home\")).deleteDir()'", True),
+        ("echo 'file delete -force $env(HOME)' | tclsh", True),
+        ('jshell -s - <<< \'new ProcessBuilder("rm", "-rf", "/srv").start();\'', True),
+        ("echo 'puts hello' | tclsh", False),
+        *(("swift build", False), ("swift test && scala a.sc", False), ("R CMD check .", False)),
+        ("psql -c \"COPY (SELECT 1) TO PROGRAM 'rm -rf /srv'\"", True),
+        *(("stack exec -- rm -rf ~", True), ("cargo watch -x run -s 'rm -rf ~'", True)),
+        *(("tar --remove-files -cf a.tar ~/work", True), ("7z a -sdel a.7z ~", True)),
+        *(("tar --remove-files -cf a.tar src", False), ("tar -cf a.tar ~/work", False)),
+        *(("{rm,-rf,~}", True), ("{echo,hello}", False)),
+        *(("IFS=,; x=rm,-rf,/srv; $x", True), ("IFS=,; x=ls,-l,/srv; $x", False)),
+    ],
+)
+def test_deleting_by_code_of_any_language_or_another_separator_asks(
+    script: str, *, expected: bool
+) -> None:
+    """Threat 2: the home directory also as the call or the variable of that language."""
+    assert asks(script) is expected
+
+
+@each_row(
+    ("script", "expected"),
+    [
         ("echo 'rm -f /app/x' | docker exec -i c sh", False),
         ("docker exec -i c sh <<< 'rm -f /app/x'", False),
         ("echo 'rm -rf /data' | docker exec -i c sh", True),

@@ -106,6 +106,7 @@ def judged(script: str, *, allow: str = "", ask: str = "", deny: str = "") -> Ju
         "ls; " * 3_000 + "npm run x",
         "; ".join(["ls"] * 60) + "; npm run x",
         "ls\u00a0; npm run x",
+        "{npm,run,x}",
     ],
 )
 def test_deny_rule_finds_its_command_anywhere_in_a_script(script: str) -> None:
@@ -164,7 +165,7 @@ def test_deny_rule_sees_an_option_that_looks_like_part_of_a_redirect() -> None:
         "BASH_ALIASES[x]='npm run x'\nx",
         "read PS4 <<< '$(npm run x)'; set -x; :",
         "/usr/bin/n?m run x",
-        "{npm,run,x}",
+        "{n,}pm run x",
         "echo npm run x | sh",
         "bash < script",
         "bash <<E\nnpm run x\nE",
