@@ -141,7 +141,7 @@ def runs_outside(hook: Hook, startup: StartupContext) -> bool:
     A user's hook does if its definition says so, or if it names no file of the workspace and starts
     only programs that certainly run none either.
     """
-    from agent_cli.policies.shell.run_files import runs_own_files_only
+    from agent_cli.policies.shell.named_paths import runs_own_files_only
     from agent_cli.settings.hook_files import scripts_of_command  # with the first hook
 
     if hook.is_foreign:

@@ -174,7 +174,7 @@ def texts_run(script: str) -> Mapping[str, bool]:
     for_windows += handed if any(map(is_of_windows, codes)) else ()
     texts += chain.from_iterable(of_windows(each, has_aliases=True) for each in for_windows)
     found = dict.fromkeys(texts, False)
-    goals = goals_of(seen)
+    goals = goals_of(seen, script)
     for text, kind, is_whole in _written_and_run(script):
         for each in (text, *(_unpacked(text) if _DECODES.search(script) else ())):
             found |= dict.fromkeys(scripts_of(each, kind, goals), is_whole and kind not in IS_CODE)
@@ -190,7 +190,7 @@ def _written_and_run(script: str) -> Collection[tuple[str, FileKind, bool]]:
         new = dict.fromkeys(each for each in run if each not in found)
         found |= new
         each_reading = map(readings, (script, *within) if new else ())
-        goals = goals_of([*chain.from_iterable(each_reading)])
+        goals = goals_of([*chain.from_iterable(each_reading)], script)
         for text, kind, _ in new:
             # Any interpreter may stand for the one that runs it.
             within |= {f"perl -e {shlex.quote(text)}": None} if kind in IS_CODE else {}

@@ -92,7 +92,7 @@ _AT_HOME: Final = late_pattern(rf"{_HOME}|homedir")
 _STARTS: Final = late_pattern(
     r"(?=[spcefq%`|\"'])(?:subprocess|popen|\bsystem\b|shell_exec|passthru|proc_open|spawn"
     r"|child_process|\bexec|\bfork\b|\bpty\b|%x|\bqx|`|\|&?\s*getline|[\"']\s*\||\|&?\s*[\"']"
-    r"|shell-command|call-?(?:process|command)|\bsh(?:ell)?\s+[\"']|\bshell\(|\bCommand\("
+    r"|shell-command|call-?(?:process|command)|command_?line|\bsh(?:ell)?\s+[\"']|\bshell\(|\bCommand\("
     r"|\bProcess(?:Builder)?\(|Sys\.command|(?<=os[.:])cmd\b|[\"']\.execute\(|[\"']actions[\"']"
     r"|\b(?:s|session|c|ctx|context|conn)\.(?:run|run_always|sudo|local)\()",
     re.IGNORECASE,
@@ -136,6 +136,7 @@ _SWITCH: Final = late_pattern(
 _DRIVE: Final = late_pattern(r"(?<!\w)\w+:(?=[/\s\"']|$)")
 _NAMES_NOTHING: Final = late_pattern(r"rm -rf (?=\s*(?:[;|})&\n\"']|$))")
 _COMMANDS_OF_TOX: Final = late_pattern(r"commands(?:_pre|_post)?\s*=\s*")
+_ENTERED_BY_TOX: Final = late_pattern(r"(?m)^change_?dir\s*=[ \t]*[\"']?([^\s\"']+)")
 _MARK_OF_TOX: Final = late_pattern(r"^\s*(?:[\w.,{}!-]+:\s+)?[-!]?\s*")
 _ROOT_OF_TOX: Final = late_pattern(r"\{(?:toxinidir|tox_root)\}")
 _FOLDER_OF_TOX: Final = late_pattern(r"\{(?:toxworkdir|work_dir|distdir|env_?\w*dir|env_tmp_dir)\}")
@@ -254,7 +255,7 @@ def commands_in(code: str, *, is_test: bool = False) -> Iterator[str]:
 
 def commands_of_tox(text: str) -> str:
     """Return what `tox` runs in all of the environments of *text*."""
-    lines, is_command = list[str](), False
+    lines, is_command = [f"cd {each}" for each in _ENTERED_BY_TOX.findall(text)], False
     for line in text.replace("\\\n", " ").split("\n"):
         if line[:1].strip(" \t]"):
             found = _COMMANDS_OF_TOX.match(line)
@@ -265,7 +266,7 @@ def commands_of_tox(text: str) -> str:
             lines += [_MARK_OF_TOX.sub("", each) for each in texts]
     inside = _FOLDER_OF_TOX.sub(".tox", _ROOT_OF_TOX.sub(".", "\n".join(lines)))
     inside = _VARIABLE_OF_TOX.sub(r"${\1}", inside.replace("{homedir}", "~"))
-    return re.sub(r"\{posargs[^{}]*\}", "", inside)
+    return re.sub(r"\{posargs:?([^{}]*)\}", r'\1 "$@"', inside)
 
 
 def lines_obeyed(seen: Sequence[Reading], texts: Iterable[str]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from fnmatch import fnmatchcase
 from itertools import pairwise, takewhile
 from pathlib import Path, PurePath
@@ -32,6 +32,13 @@ _EXPANDS: Final = late_pattern(r"[${`]")
 _HERE: Final = late_pattern(r"(?:\$\{?PWD\}?|\$\(pwd\)|`pwd`)/?")
 _NAMES_HISTORY: Final = late_pattern(
     r"(?<![\w./*-])(?:\./)?\.git(?![\w.*-]|/[\w.*])", re.IGNORECASE
+)
+_SECTION: Final = late_pattern(r"\s*\[{1,2}([\w.:-]+)[^][\n]*\]{1,2}")
+# The settings whose value git runs.
+_RUN_BY_GIT: Final = late_pattern(
+    r"pager|editor|askpass|sshcommand|fsmonitor|external|textconv|command|cmd|clean|smudge|process"
+    r"|helper|program|difffilter|log|show|diff",
+    re.IGNORECASE,
 )
 _MOVES_MAX: Final = 2_000
 _EVERYTHING = r"\./?|:/|\*"
@@ -239,3 +246,18 @@ def _only_says(words: Sequence[str]) -> bool:
         _PUSH_TRIES.fullmatch(word) and not _PUSH_VALUE.fullmatch(before)
         for before, word in pairwise(("", *takewhile(lambda word: word != "--", words)))
     )
+
+
+def commands_of_git(text: str, words: Set[str | None]) -> Iterator[str]:
+    """Yield the scripts that git runs by *text*, its settings: aliases that are among *words*."""
+    section = ""
+    for line in text.replace("\\\n", " ").split("\n"):
+        if found := _SECTION.match(line):
+            section, line = found[1].casefold(), line[found.end() :]
+        key, _, value = line.partition("=")
+        name, value = key.strip(), value.strip().replace('\\"', "\0").replace('"', "")
+        value = value.replace("\0", '"')
+        if section == "alias" and not {None, name}.isdisjoint(words):
+            yield value[1:] if value.startswith("!") else f"git {value}"
+        elif section != "alias" and _RUN_BY_GIT.fullmatch(name):
+            yield value.removeprefix("!")

@@ -1,32 +1,32 @@
 """Know which files of the current folder programs run by themselves, and what these files run.
 
-`make`, `npx`, `git` and most other programs run what they find there. A hook runs outside the
-sandbox only if its command certainly does not, so only two kinds count: programs known not to do
-that, and scripts that the command names by path. Of a makefile and its like, the commands are read.
+`make`, `npx`, `git` and most other programs run what they find there. Of a makefile and its like,
+the commands are read.
 """
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from fnmatch import filter as names_like
 from itertools import chain, pairwise
-from pathlib import PurePath
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias, cast
 
 from agent_cli.policies.shell.foreign_code import commands_in, commands_of_tox
-from agent_cli.policies.shell.readings import Reading, all_commands
-from agent_cli.policies.shell.starters import SHELLS, base_name, sed_commands
-from agent_cli.policies.shell.syntax import descendants, is_misread, source, syntax_tree
+from agent_cli.policies.shell.git_losses import commands_of_git
+from agent_cli.policies.shell.readings import Reading
+from agent_cli.policies.shell.starters import base_name, sed_commands
+from agent_cli.policies.shell.syntax import descendants, source, syntax_tree
 from agent_cli.policies.shell.words import literals_in
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.shapes import is_array, is_object
 
-if TYPE_CHECKING:
-    from tree_sitter import Node
+FileKind: TypeAlias = Literal["shell", "code", "tests", "windows", "tasks", "texts", "steps", "git"]
+"""What runs a file: a shell, another language's interpreter, tests in one, Windows, `make`, git.
 
-FileKind: TypeAlias = Literal["shell", "code", "tests", "windows", "tasks", "git"]
-"""What runs a file: a shell, another language's interpreter, tests in one, Windows, `make`, git."""
+Or what runs each text in quotes in it, or each line of YAML.
+"""
 
 _MAKES: Final = "make gmake bmake remake colormake"
 _RUN_SCRIPTS: Final = (
@@ -34,6 +34,7 @@ _RUN_SCRIPTS: Final = (
 )
 _RUN_TASKS: Final = frozenset(f"{_MAKES} {_RUN_SCRIPTS} just task go-task".split())
 _PACKAGE: Final = "package.json deno.json deno.jsonc"
+_OF_PYTHON: Final = "poe uv hatch pdm poetry rye pixi pipx pipenv"
 _RUN: Final = cast(
     "Sequence[tuple[str, str, FileKind]]",
     (
@@ -42,7 +43,17 @@ _RUN: Final = cast(
         ("task go-task", "*askfile.y*ml", "tasks"),
         (_RUN_SCRIPTS, _PACKAGE, "tasks"),
         ("tox", "tox.ini tox.toml setup.cfg pyproject.toml", "tasks"),
-        ("python pypy ipython", "*.py", "code"),
+        (f"{_OF_PYTHON} mise cargo", "*.toml Pipfile", "texts"),
+        ("lint-staged composer mix", ".lintstagedrc* lint-staged.* *age.json mix.exs", "texts"),
+        ("composer", "composer.json", "texts"),
+        ("pre-commit prek lefthook act", "*.yml *.yaml", "steps"),
+        ("foreman honcho overmind ansible-playbook", "Procfile* *.yml *.yaml", "steps"),
+        (f"python pypy ipython {_OF_PYTHON}", "*.py", "code"),
+        ("invoke inv fab doit", "tasks.py fabfile.py dodo.py", "code"),
+        ("scons gulp grunt", "SConstruct SConscript *ulpfile.* *untfile.*", "code"),
+        ("gradle gradlew", "*.gradle *.kts", "code"),
+        ("java javac", "*.java", "code"),
+        ("zig mix", "*.zig *.exs", "code"),
         ("pytest py.test unittest tox nox", "*.py", "tests"),
         ("node nodejs tsx ts-node", "*.[cm]js *.[jt]s", "code"),
         ("jest vitest mocha ava", "*.[cm]js *.[jt]s *.[jt]sx", "tests"),
@@ -70,36 +81,8 @@ IS_CODE: Final = frozenset[FileKind]({"code", "tests"})
 RUN_OPTION: Final = "--run"
 """With it, node runs a script of the package.json, as npm does."""
 
-# None of these reads a script, a plugin or a configuration in the current folder.
-_KEEP_TO_THEMSELVES = frozenset(
-    {
-        *("cat", "echo", "printf", "jq", "grep", "egrep", "fgrep", "tee", "tr", "cut", "head"),
-        *("tail", "sort", "uniq", "wc", "date", "sleep", "test", "[", "[[", "true", "false", ":"),
-        *("exit", "read", "mkdir", "touch", "cp", "mv", "ln", "rm", "basename", "dirname"),
-        *("realpath", "readlink", "stat", "ls", "pwd", "cd", "logger", "uname", "hostname"),
-        *("whoami", "id", "mktemp", "chmod", "base64", "sha256sum", "md5sum", "shasum", "return"),
-        *("shift", "break", "continue", "local", "tput", "curl", "seq", "expr", "cmp", "diff"),
-        *("notify-send", "terminal-notifier", "osascript", "say", "afplay", "paplay", "aplay"),
-        *("canberra-gtk-play", "pw-play", "wall", "xdg-open"),
-    }
-)
-# Options with which one of them does.
-_READS_MORE = {"curl": late_pattern(r"-\w*K.*|--conf.*"), "sort": late_pattern(r"--comp.*")}
-_INTERPRETERS = SHELLS | {
-    *("python", "python3", "node", "ruby", "perl", "php", "lua", "osascript", "source", "."),
-}
-# `-I` and the like change nothing about the script that follows.
-_HARMLESS_OPTIONS = frozenset({"-u", "-I", "-B", "-E", "-s", "-S", "-O", "-e", "-eu", "-x"})
-_OPTIONS_OF_SHELLS_ONLY = frozenset({"-e", "-eu", "-x"})
-# A shell sets these without any effect on the programs that it finds or on what they load.
-_PLAIN_VARIABLE = late_pattern(r"(?!LD_|DYLD_)[A-Za-z][A-Za-z0-9_]*", re.ASCII)
-_LOADING = late_pattern(
-    r"PATH|\w*(?:PATH|LIB|OPT|OPTS|OPTIONS|HOME|ENV|PRELOAD|STARTUP|CONFIG|RC)|IFS|SHELL|EDITOR"
-    r"|PAGER|BROWSER|GIT_\w+|BASH\w*|PROMPT_COMMAND|PS\d",
-    re.ASCII | re.IGNORECASE,
-)
-_OF_THE_SYSTEM = ("/usr/", "/bin/", "/sbin/", "/opt/", "/nix/", "/snap/", "/home/linuxbrew/")
-_TOOL_FOLDERS = frozenset({"bin", "shims", "sbin"})
+_ENTERS: Final = late_pattern(r"(?:-[Cd]|--(?:working-)?directory=?)(.*)")
+_PREFERS_ENVIRONMENT: Final = late_pattern(r"(?:MAKEFLAGS=[\"']?)?(?:-\w*e\w*|--env\S*)[\"']?")
 _SETS_OF_MAKE: Final = late_pattern(
     r"(?:(?:export|override|private)\s+)*([A-Za-z_]\w*)\s*(:{0,3}|[?!+])=\s*(.*)", re.ASCII
 )
@@ -117,90 +100,49 @@ _WORD: Final = late_pattern(r"[\w:.*-]+")
 _RUNNER: Final = late_pattern(r"(?:npm|pnpm|yarn|bun|node|deno):")
 _LIFECYCLE: Final = ("preinstall", "install", "postinstall", "prepare", "dependencies")
 _RUN_OTHERS, _OTHERS = {"t", "tst", "it", "cit", "restart"}, ("test", "stop", "start")
-_IS_TASKFILE: Final = late_pattern(r"(?m)^tasks:\s*(?:#.*)?$(?=(?s:.*)^ +[\w\"'-])")
+_IS_TASKFILE: Final = late_pattern(r"(?m)^(?:tasks|includes):\s*(?:#.*)?$(?=(?s:.*)^ +[\w\"'-])")
 _NAME_OF_TASK: Final = late_pattern(r"\s*[\"']?([\w:.*-]+)[\"']?:(?:\s+|$)")
 _BEFORE_COMMAND: Final = late_pattern(
     r"-\s+|(?:cmds?|sh|deps|task|defer|status|preconditions|if):(?:\s+|$)|[|>][-+\d]*$"
 )
+# A text of several lines that YAML joins, and what stands before a command in a line.
+_FOLDED: Final = late_pattern(
+    r"(?m)^( *)((?:- +)*(?:[\w-]+: +)?)>[-+]? *\n((?:\1 +\S.*(?:\n|\Z))+)"
+)
+_STEP: Final = late_pattern(r"(?m)^[ ]*(?:- +)*(?:[\w.-]+:(?: +|$))?(?:[|>][-+]?$)?")
+_INCLUDED: Final = late_pattern(r'\w+="(.+\.ya?ml)"')
 _KEY_OF_TASK: Final = late_pattern(r"([A-Za-z_]\w*):(?:\s+|$)", re.ASCII)
 _FOLDERS_OF_TASK: Final = ("ROOT_DIR=.", "TASKFILE_DIR=.", "USER_WORKING_DIR=.")
 _SECTION: Final = late_pattern(r"(?m)^\s*\[{1,2}([\w.:-]+)[^][\n]*\]{1,2}")
-_RUN_BY_GIT: Final = late_pattern(
-    r"pager|editor|askpass|sshcommand|fsmonitor|external|textconv|command|cmd|clean|smudge|process"
-    r"|helper|program|difffilter|log|show|diff",
-    re.IGNORECASE,
-)
 
 
-def runs_own_files_only(command: str | Sequence[str]) -> bool:
-    """Return whether it is certain that *command* runs nothing of the current folder.
+def goals_of(seen: Sequence[Reading], script: str) -> Mapping[FileKind, Set[str | None]]:
+    """Return what *seen*, of *script*, may name for `make`, `npm`, git to run; None: any.
 
-    Files that it names by a path are judged elsewhere, by where they lie.
-
-    Args:
-        command: A script for a shell, or the words of one command.
-    """
-    if not isinstance(command, str):
-        return _is_own(tuple(command))
-    tree = syntax_tree(command)
-    nodes = list(descendants(tree))
-    if tree.has_error or any(map(is_misread, nodes)):
-        return False
-    if not all(_is_plain(node) for node in nodes if node.type == "variable_assignment"):
-        return False
-    return all(map(_is_own, all_commands(command)))
-
-
-def _is_plain(assignment: "Node") -> bool:
-    name = source(assignment).partition("=")[0].removesuffix("+")
-    return bool(_PLAIN_VARIABLE.fullmatch(name)) and not _LOADING.fullmatch(name)
-
-
-def _is_own(words: Reading) -> bool:
-    if not words or words[0] is None:
-        return False
-    head, name = words[0], base_name(words[0])
-    if name in _INTERPRETERS:
-        return _is_script(words[1:], of_shell=name in SHELLS)
-    if name in _KEEP_TO_THEMSELVES:
-        reads_more = _READS_MORE.get(name)
-        return not (reads_more and any(map(reads_more.match, filter(None, words))))
-    return _is_path(head)
-
-
-def _is_script(arguments: Reading, *, of_shell: bool) -> bool:
-    """Return whether *arguments* begin with the path of a script that does not move with us."""
-    for word in arguments:
-        if word in _HARMLESS_OPTIONS and (of_shell or word not in _OPTIONS_OF_SHELLS_ONLY):
-            continue
-        return word is not None and _is_path(word)
-    return False
-
-
-def _is_path(word: str) -> bool:
-    """Return whether *word* is the path of a script of the user, not of an installed program."""
-    if not word.startswith(("/", "~/")) or word.startswith(_OF_THE_SYSTEM):
-        return False
-    return PurePath(word).parent.name not in _TOOL_FOLDERS
-
-
-def goals_of(seen: Sequence[Reading]) -> Mapping[FileKind, Set[str | None]]:
-    """Return what *seen* may name for `make`, `npm`, git and the like to run; None: any.
-
-    And the values that they are given: `make B=x`, also for the folder of `make -C`.
+    And the values that they are given: `make B=x`, also for the folder of `make -C`; as `B?=x`
+    those of the environment, which the script assigns or which are words of another command.
     """
     calls = [(base_name(words[0] or ""), words[1:]) for words in seen if words]
     tasks = chain.from_iterable(
         words for name, words in calls if name in _RUN_TASKS or RUN_OPTION in words
     )
     of_git = chain.from_iterable(words for name, words in calls if name == "git")
-    entered = chain.from_iterable(
-        (f"CURDIR={behind or '/'}" for option, behind in pairwise(words) if option == "-C")
-        for name, words in calls
-        if name in _RUN_TASKS
+    of_tasks = [words for name, words in calls if name in _RUN_TASKS]
+    entered = (
+        f"CURDIR={found[1] or behind or '/'}"
+        for words in of_tasks
+        for option, behind in pairwise((*words, None))
+        if (found := _ENTERS.fullmatch(option or ""))
     )
+    others = chain.from_iterable(words for name, words in calls if name not in _RUN_TASKS)
+    sets = [each for each in others if each and "=" in each] if of_tasks else []
+    nodes = descendants(syntax_tree(script)) if of_tasks else ()
+    sets += [source(node) for node in nodes if node.type == "variable_assignment"]
+    options = filter(None, chain(sets, *of_tasks))
+    sign = "=" if any(map(_PREFERS_ENVIRONMENT.fullmatch, options)) else "?="
+    named = (each for each in tasks if each is None or each[:1] != "-")
     return {
-        "tasks": {*(each for each in tasks if each is None or each[:1] != "-"), *entered},
+        "tasks": {*named, *entered, *(sign.join(each.split("=", 1)) for each in sets)},
         "git": {*of_git},
     }
 
@@ -213,7 +155,11 @@ def scripts_of(
         case "tasks":
             return _tasks_in(text, goals[kind])
         case "git":
-            return _of_git(text, goals[kind])
+            return commands_of_git(text, goals[kind])
+        case "texts":
+            return (each for each in literals_in(text) if " " in each)
+        case "steps":
+            return iter((_STEP.sub("", _unfolded(text)),))
         case "code" | "tests":
             return chain(commands_in(text, is_test=kind == "tests"), sed_commands(text))
         case "shell" | "windows":
@@ -223,16 +169,21 @@ def scripts_of(
 def _tasks_in(text: str, goals: Set[str | None]) -> Iterator[str]:
     """Yield what runs for *goals* of *text*, a makefile or its like."""
     sets = {each for each in goals if each and "=" in each}
-    given = {each[1]: each[3] for each in map(_SETS_OF_MAKE.fullmatch, sorted(sets)) if each}
+    found = [each for each in map(_SETS_OF_MAKE.fullmatch, sorted(sets)) if each]
+    given = {each[1]: each[3] for each in found if each[2] != "?"}
+    named = Counter(each[1] for each in found)
+    defaults = {each[1]: each[3] if named[each[1]] == 1 else "$_" for each in found}
     goals = goals - sets
+    if folder := given.get("CURDIR"):
+        yield f"cd {folder}"
     if text.lstrip().startswith("{"):
         yield from _of_package(text, goals)
     elif _SECTION.search(text):
         yield commands_of_tox(text)
     elif _IS_TASKFILE.search(text):
-        yield _of_taskfile(text, goals, given)
+        yield _of_taskfile(_unfolded(text), goals, given)
     else:
-        yield _of_makefile(text, goals, given)
+        yield _of_makefile(text, goals, given, defaults)
 
 
 def _of_package(text: str, goals: Set[str | None]) -> Iterator[str]:
@@ -263,10 +214,18 @@ def _body(task: object) -> str:
     return "\n".join([*needs, command if isinstance(command, str) else ""])
 
 
-def _of_makefile(text: str, goals: Set[str | None], given: Mapping[str, str]) -> str:
+def _unfolded(text: str) -> str:
+    """Return *text*, of YAML, with each folded scalar in the line where it begins."""
+    return _FOLDED.sub(lambda each: f"{each[1]}{each[2]}{' '.join(each[3].split())}\n", text)
+
+
+def _of_makefile(
+    text: str, goals: Set[str | None], given: Mapping[str, str], defaults: Mapping[str, str]
+) -> str:
     """Return what `make` or `just` runs for *goals*, for all of them where that is not known.
 
-    A value that is *given* on the command line counts instead of the text's own.
+    A value that is *given* on the command line counts instead of the text's own, and one of
+    *defaults* instead of what the text sets by `?=`.
     """
     values, runs, targets = {"RM": "rm -f", "CURDIR": "."}, list[str](), list[str]()
     recipes, needs = dict[str, list[str]](), dict[str, list[str]]()
@@ -282,6 +241,7 @@ def _of_makefile(text: str, goals: Set[str | None], given: Mapping[str, str]) ->
         if found := _SETS_OF_MAKE.fullmatch(rule[2].strip()) if rule else sets:
             name, sign, value = found[1], found[2], found[3].strip()
             before = f"{values.get(name, '')} " if sign == "+" else ""
+            value = defaults.get(name, value) if sign == "?" else value
             values[name] = before + (f"$({value})" if sign == "!" else value)
         else:
             runs += _RUNS_SHELL.findall(line)
@@ -310,6 +270,7 @@ def _of_taskfile(text: str, goals: Set[str | None], given: Mapping[str, str]) ->
     Another goal may be an alias, which such lines name. *given* are values of the command line.
     """
     first, tasks, lines = list[str](), dict[str, list[str]](), list[str]()
+    goals = {*goals, *(each.rpartition(":")[2] for each in goals if each)}  # of an included file
     depth_of_names = 0
     for line in filter(str.strip, text.split("\n")):
         depth = len(line) - len(line.lstrip(" "))
@@ -328,6 +289,7 @@ def _of_taskfile(text: str, goals: Set[str | None], given: Mapping[str, str]) ->
         or ("*" in name and names_like(filter(None, goals), name))
     ]
     left = left or ["default"]
+    first += [f"task -t {found[1]} $_" for each in first if (found := _INCLUDED.fullmatch(each))]
     first += (f'{name}="{value}"' for name, value in given.items())
     for each in left:  # those that are needed, too
         words = _WORD.findall(" ".join(tasks.get(each, ())))
@@ -347,18 +309,3 @@ def _of_yaml(line: str) -> str:
         return "\n".join(literals_in(line)) or re.sub(r"[][{}]|\bcmd:", "\n", line)
     is_quoted = len(line) > 1 and line[0] == line[-1] and line[0] in "\"'"
     return line[1:-1] if is_quoted else line
-
-
-def _of_git(text: str, words: Set[str | None]) -> Iterator[str]:
-    """Yield the scripts that git runs by *text*, its settings: aliases that are among *words*."""
-    section = ""
-    for line in text.replace("\\\n", " ").split("\n"):
-        if found := _SECTION.match(line):
-            section, line = found[1].casefold(), line[found.end() :]
-        key, _, value = line.partition("=")
-        name, value = key.strip(), value.strip().replace('\\"', "\0").replace('"', "")
-        value = value.replace("\0", '"')
-        if section == "alias" and not {None, name}.isdisjoint(words):
-            yield value[1:] if value.startswith("!") else f"git {value}"
-        elif section != "alias" and _RUN_BY_GIT.fullmatch(name):
-            yield value.removeprefix("!")

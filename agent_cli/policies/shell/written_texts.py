@@ -67,7 +67,7 @@ _COPIES: Final = (("mv",), ("cp",), ("ln",), ("install",), ("rsync",), ("dd",), 
 _LOADS: Final = late_pattern(r"\b(?:import|require|load)\b")
 _VERSION: Final = late_pattern(r"-?[\d.]+$")
 _FILE_OF_CODE: Final = late_pattern(r"-\w*[fE](.*)|--file(?:=(.*))?")
-_FILE_OF_TASKS: Final = late_pattern(r"-[ft](.*)|--(?:make|just|task)?file(?:=(.*))?")
+_FILE_OF_TASKS: Final = late_pattern(r"-[cft](.*)|--(?:(?:make|just|task)?file|conf)(?:=(.*))?")
 _START_FILE: Final = late_pattern(r"\b(?:BASH_)?ENV=[\"']?([\w./-]+)")
 _MAKEFILES: Final = late_pattern(r"\bMAKEFILES\+?=[\"']?([\w./ -]+)")
 _REDIRECTS_ALL: Final = late_pattern(r"(?<![\w-])exec\s*\d*[>&]")

@@ -1,87 +1,9 @@
-"""Which commands certainly run nothing of the current folder, and what its files of tasks run."""
+"""What the files of tasks in the current folder run."""
 
 from pathlib import Path
 
 from agent_cli.policies.shell import CommandRules, Reach, judge
-from agent_cli.policies.shell.run_files import runs_own_files_only
 from tests.tables import each_row
-
-CERTAIN = (
-    "cat >> /var/log/x",
-    "jq -r .tool_input.command | grep -q rm && exit 2 || true",
-    'FILE=$(jq -r .tool_input.file_path); echo "$FILE" >> /x',
-    "/home/me/.claude/hooks/guard.py",
-    "~/.claude/hooks/guard.sh --strict",
-    "python3 ~/.claude/hooks/guard.py --x",
-    "python3 -I /home/me/guard.py",
-    "bash -e /home/me/guard.sh",
-    "notify-send 'agent' 'done'; say done",
-    "curl -s -d @- https://example.com/hook",
-    "[ -t 0 ] || cat > /dev/null",
-)
-UNCERTAIN = (
-    "make",
-    "npx prettier --write x",
-    "npm run lint",
-    "git diff --name-only",
-    "pytest -q",
-    "pre-commit run",
-    "python3 -m tool",
-    "python3 -c 'import tool'",
-    "python3",
-    "python3 guard.py",
-    "bash guard.sh",
-    "sh",
-    "cat x | sh",
-    "bash -c 'make'",
-    "perl -e 'do q(x)'",
-    "$TOOL x",
-    "$(cat tool) x",
-    "/usr/bin/make",
-    "/home/me/.local/bin/pre-commit run",
-    "/home/me/.asdf/shims/npx x",
-    "PATH=bin:$PATH jq .",
-    "BASH_ENV=x bash /home/me/x.sh",
-    "NODE_OPTIONS='-r x' node /home/me/x.js",
-    "LD_PRELOAD=x jq .",
-    "GIT_DIR=x; jq .",
-    "env make",
-    "timeout 5 make",
-    'eval "$(jq -r .x)"',
-    "source x",
-    "xargs make",
-    "find . -exec make {} +",
-    "awk -f x",
-    "curl -sK hook.curl",
-    "jq . | sort --compress-program=./x",
-    "just && echo done",
-    "if true; then make; fi",
-    "f() { make; }; f",
-    "echo $(make)",
-    "cat <(make)",
-    "unknown-guard",
-    "echo 'unclosed",
-    "",
-)
-
-
-@each_row("command", CERTAIN)
-def test_user_files_and_programs_that_read_no_project_are_certain(command: str) -> None:
-    assert runs_own_files_only(command)
-
-
-@each_row("command", UNCERTAIN)
-def test_command_that_may_run_a_file_of_the_folder_is_not_certain(command: str) -> None:
-    """An untrusted repository's script ran under a hook of the user."""
-    assert not runs_own_files_only(command) or not command
-
-
-def test_program_with_arguments_is_judged_by_its_words() -> None:
-    assert runs_own_files_only(("~/.claude/hooks/guard.py", "x; make"))
-    assert runs_own_files_only(("python3", "/home/me/guard.py"))
-    assert not runs_own_files_only(("python3", "guard.py"))
-    assert not runs_own_files_only(("npx", "guard"))
-
 
 _TASKFILE = """version: '3'
 vars:
@@ -145,6 +67,24 @@ def test_task_of_a_taskfile_that_the_script_writes_is_judged(
         ("tox.ini", "[testenv]\ncommands = rm -rf {env:HOME}", "tox", True),
         ("tox.ini", "[testenv]\ncommands = rm -rf {homedir}/x", "tox", True),
         ("tox.ini", "[testenv]\ncommands = rm -rf {env:D:dist}/x", "tox -e D", True),
+        ("Makefile", "B ?= a\nx:\n\trm -rf $(B)/srv", "B=/ make x", True),
+        ("Makefile", "B ?= a\nx:\n\trm -rf $(B)/srv", "env B=/ make x", True),
+        ("Makefile", "B ?= a\nx:\n\trm -rf $(B)/srv", "export B=/\nmake x", True),
+        ("Makefile", "B ?= a\nx:\n\trm -rf $(B)/srv", "B=out make x", False),
+        ("Makefile", "B = a\nx:\n\trm -rf $(B)/srv", "B=/ make x", False),
+        ("Makefile", "B = a\nx:\n\trm -rf $(B)/srv\n\tfind . -name q", "B=/ make -e x", True),
+        ("Makefile", "B = a\nx:\n\trm -rf $(B)/srv", "MAKEFLAGS=-e B=/ make x", True),
+        ("Makefile", "x:\n\trm -rf srv", "make --directory=/ -f $PWD/Makefile x", True),
+        ("Makefile", "x:\n\trm -rf srv", "make -C/ -f $PWD/Makefile x", True),
+        ("Makefile", "x:\n\trm -rf srv", "make -C sub -f $PWD/Makefile x", False),
+        ("justfile", "x:\n\trm -rf srv", "just --working-directory / --justfile justfile x", True),
+        ("t.ini", "[testenv]\ncommands = rm -rf /srv", "tox -c t.ini", True),
+        ("tox.ini", "[testenv]\nchangedir = /\ncommands = rm -rf srv", "tox", True),
+        ("tox.ini", "[testenv]\nchangedir = docs\ncommands = rm -rf srv", "tox", False),
+        ("tox.ini", "[testenv]\ncommands = rm -rf {posargs:/srv}", "tox", True),
+        ("tox.ini", "[testenv]\ncommands = rm -rf {posargs}", "tox -- /srv", True),
+        ("tox.ini", "[testenv]\ncommands = pytest {posargs:tests}", "tox -- -k x", False),
+        ("Taskfile.yml", "tasks:\n  x:\n    - >-\n      rm -rf\n      ~", "task x", True),
     ],
 )
 def test_values_of_the_command_line_count_in_a_file_that_the_script_writes(
@@ -156,3 +96,58 @@ def test_values_of_the_command_line_count_in_a_file_that_the_script_writes(
     judged = judge(script, CommandRules(), Reach(root=Path("/nowhere")))
 
     assert (judged.verdict == "ask") is expected
+
+
+@each_row(
+    ("path", "text", "run", "expected"),
+    [
+        ("mise.toml", "[tasks.x]\nrun = 'rm -rf ~'", "mise run x", True),
+        ("mise.toml", "[tasks.x]\nrun = 'rm -rf dist'", "mise run x", False),
+        ("pyproject.toml", "[tool.poe.tasks]\nx.cmd = 'rm -rf /srv'", "uv run poe x", True),
+        ("pyproject.toml", '[tool.pdm.scripts]\nx = """\nrm -rf ~\n"""', "pdm x", True),
+        ("pyproject.toml", "[tool.hatch.x.scripts]\nx = ['rm -rf a']", "hatch run x", False),
+        ("pyproject.toml", "[project]\nname = 'shred'\n# don't", "uv sync", False),
+        ("Pipfile", '[scripts]\nx = "rm -rf /srv"', "pipenv run x", True),
+        ("Makefile.toml", "[tasks.x]\nscript = 'rm -rf ~'", "cargo make x", True),
+        (".lintstagedrc.json", '{"*.js": "rm -rf ~"}', "npx lint-staged", True),
+        (".lintstagedrc.json", '{"*.js": "eslint --fix"}', "npx lint-staged", False),
+        ("composer.json", '{"scripts": {"x": "rm -rf ~"}}', "composer x", True),
+        (
+            ".pre-commit-config.yaml",
+            "repos:\n- repo: local\n  hooks:\n  - id: x\n    entry: rm -rf /srv",
+            "pre-commit run -a",
+            True,
+        ),
+        (".pre-commit-config.yaml", "repos:\n- repo: local", "pre-commit run -a", False),
+        ("lefthook.yml", "a:\n  commands:\n    x:\n      run: rm -rf ~", "lefthook run a", True),
+        ("x.yml", "jobs:\n  a:\n    steps:\n    - run: |\n        rm -rf ~", "act", True),
+        ("x.yml", "jobs:\n  a:\n    steps:\n    - run: >\n        rm -rf\n        ~", "act", True),
+        ("Procfile", "web: rm -rf ~", "honcho start", True),
+        ("tasks.py", "@task\ndef x(c):\n    c.run('rm -rf ~')", "inv x", True),
+        ("noxfile.py", "def x(s):\n    s.run('rm', '-rf', '/srv')", "nox -s x", True),
+        ("noxfile.py", "def x(s):\n    s.run('pytest', '-q')", "nox -s x", False),
+        ("x.py", "import shutil\nshutil.rmtree('/srv')", "uv run --with rich x.py", True),
+        ("x.py", "import shutil\nshutil.rmtree('out')", "uv run --with rich x.py", False),
+        ("X.java", 'Runtime.getRuntime().exec("rm -rf /srv");', "java X.java", True),
+        ("x.zig", 'try std.fs.cwd().deleteTree("/srv");', "zig run x.zig", True),
+    ],
+)
+def test_file_of_another_runner_that_the_script_writes_is_judged(
+    path: str, text: str, run: str, *, expected: bool
+) -> None:
+    """Threat 19: settings whose texts are commands, YAML with commands in lines, and code."""
+    script = f"cat > {path} <<'E'\n{text}\nE\n{run}"
+
+    judged = judge(script, CommandRules(), Reach(root=Path("/nowhere")))
+
+    assert (judged.verdict == "ask") is expected
+
+
+def test_task_of_an_included_taskfile_is_judged() -> None:
+    """Threat 19: it is run by the name before its own."""
+    included = "cat > inc.yml <<'E'\ntasks:\n  x: rm -rf ~\nE"
+    script = f"{included}\ncat > Taskfile.yml <<'E'\nincludes:\n  a: ./inc.yml\nE\ntask a:x"
+
+    judged = judge(script, CommandRules(), Reach(root=Path("/nowhere")))
+
+    assert judged.verdict == "ask"
