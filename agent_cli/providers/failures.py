@@ -205,10 +205,14 @@ def not_the_api(
 ) -> CallFailed:
     """Return the failure for a 200 that is not a stream of *api*, such as "the Messages API".
 
-    The advice names *variable*, which holds the address; a gateway may have sent the text *error*.
+    The advice names *variable*, which holds the address; *error* is the error's text or the web
+    page that a gateway sent.
     """
     shown, advice = f"{found} instead of a stream of {api}", "the base URL is probably wrong, check"
-    if error:
+    if is_page(error):
+        shown = f"a web page instead of a stream of {api} ({quoted(error)})"
+        advice = "sign in with a browser if it is a network's sign-in page, else check"
+    elif error:
         shown, advice = (
             f"an error and status 200 ({quoted(error)})",
             "look into that server, or change",
@@ -233,14 +237,23 @@ def checked_key(key: str, name: str = "the API key") -> str:
 def quoted(text: str) -> str:
     """Return *text* as one line without its last full stop, cut if it is long.
 
-    A proxy may answer with a whole page, or with JSON in which there is no space to cut at.
+    A proxy may answer with a whole page, which its title stands for, or with JSON in which there
+    is no space to cut at.
     """
+    if is_page(text):
+        title = _TITLE.search(text)
+        text = title[1] if title and title[1].strip() else "a web page without a title"
     line = " ".join(text.split()).rstrip(".")
     if len(line) <= QUOTED_CHARS_MAX:
         return line
     whole = line[: QUOTED_CHARS_MAX - len(_CUT)]
     words = whole.rpartition(" ")[0]
     return f"{words if len(words) > len(whole) // 2 else whole}{_CUT}"
+
+
+def is_page(text: str) -> bool:
+    """Return whether *text* is a web page, such as that of a proxy or of a network's sign-in."""
+    return _PAGE.match(text) is not None
 
 
 def without_password(address: str) -> str:
@@ -301,7 +314,7 @@ def _trouble(refusal: Refusal) -> Trouble | None:
 
 def _is_page(refusal: Refusal) -> bool:
     """Return whether a proxy or firewall refused the request, which answers with a web page."""
-    return refusal.status in (401, 403, 404, 405, 407) and bool(_PAGE.match(refusal.message))
+    return refusal.status in (401, 403, 404, 405, 407) and is_page(refusal.message)
 
 
 def _spent(refusal: Refusal) -> bool:
@@ -329,10 +342,8 @@ def _reason_and_advice(refusal: Refusal) -> tuple[str, str]:
     if _is_unpaid(refusal):
         return f"no credit left ({quote})", "check the billing settings"
     if _is_page(refusal):
-        title = _TITLE.search(refusal.message)
-        shown = quoted(title[1]) if title else "without a title"
         return (
-            f"a web page came in place of the API's answer ({refusal.status}: {shown})",
+            f"a web page came in place of the API's answer ({refusal.status}: {quote})",
             f"check what stands between, such as a proxy, and {refusal.remedies.address}",
         )
     return _of_cloud(refusal, quote) or _of_status(refusal, quote)

@@ -12,7 +12,7 @@ import httpx2
 
 from agent_cli.contracts.errors import ModelError
 from agent_cli.providers.arrivals import Arrivals
-from agent_cli.providers.failures import CallFailed, broken_off
+from agent_cli.providers.failures import CallFailed, broken_off, is_page
 from agent_cli.system.http_requests import (
     HttpSettingsError,
     proxy_for,
@@ -45,7 +45,7 @@ class OpenReply:
     redact: Callable[[str], str] = str
 
     async def error(self) -> str:
-        """Return the error's text of a body that is one JSON object and no stream; "" if none."""
+        """Return the error's text of a body that is one JSON object, or the web page; else ""."""
         body = bytearray()
         with suppress(TimeoutError, httpx2.RequestError):
             async with asyncio.timeout(FINISH_LIMIT_S):
@@ -57,7 +57,8 @@ class OpenReply:
             case {"error": {"message": str() as message}} | {"error": str() as message}:
                 return self.redact(message)
             case _:
-                return ""
+                page = body.decode(errors="replace")
+                return self.redact(page) if is_page(page) else ""
 
     async def finish(self) -> None:
         """Read the rest of the body, so that the connection can be reused."""

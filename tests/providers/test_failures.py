@@ -167,11 +167,22 @@ def test_html_error_page_is_shortened_to_one_line() -> None:
     assert len(failed.reason) <= QUOTED_CHARS_MAX + len("API error (502: )")
 
 
+@each_row("status", [400, 413, 429, 502, 529])
+def test_markup_of_a_proxys_page_is_not_shown(status: int) -> None:
+    """Its title says what the page says."""
+    page = "<html>\n<head><title>502 Bad\nGateway.</title></head><body><h1>502</h1></body></html>"
+
+    failed = refused(answer(status, page))
+
+    assert "<" not in str(failed)
+    assert status == 529 or "502 Bad Gateway)" in failed.reason
+
+
 @each_row(
     ("page", "shown"),
     [
         ("<html><head><title>\nAccess Denied</title></head>policy 7</html>", "Access Denied"),
-        ("\n<!DOCTYPE html><p>Blocked", "without a title"),
+        ("\n<!DOCTYPE html><p>Blocked", "a web page without a title"),
     ],
 )
 @each_row("status", [401, 403, 404, 407])
@@ -213,6 +224,21 @@ def test_web_page_in_place_of_a_stream_names_the_base_url() -> None:
         " is probably wrong, check ANTHROPIC_BASE_URL"
     )
     assert (failed.error.status, failed.retryable) == (200, False)
+
+
+def test_sign_in_page_of_a_network_is_named() -> None:
+    """In a session that worked until now, the address is not what is wrong."""
+    page = "<!DOCTYPE html><html><head><title>HotelNet: sign in</title></head></html>"
+
+    failed = not_the_api(
+        "https://x", "text/html", "ANTHROPIC_BASE_URL", "the Messages API", error=page
+    )
+
+    assert str(failed) == (
+        "https://x answered with a web page instead of a stream of the Messages API"
+        " (HotelNet: sign in); sign in with a browser if it is a network's sign-in page, else"
+        " check ANTHROPIC_BASE_URL"
+    )
 
 
 @pytest.mark.parametrize(
