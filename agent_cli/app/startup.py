@@ -359,13 +359,13 @@ def _ask(workspace: Path) -> bool | None:
         None if the user did not answer: then the next start asks again.
     """
     FIRST_PROMPT.set_aside()
-    from agent_cli.system.sanitize import reveal  # few workspaces are asked about
+    from agent_cli.terminal.writer import print_fitted  # few workspaces are asked about
 
-    print(f"{reveal(str(workspace))} holds files that change what agent-cli does:", file=sys.stderr)
+    print_fitted(f"{workspace} holds files that change what agent-cli does:", sys.stderr)
     from agent_cli.trust.effects import listing, what_would_act
 
     for line in listing(what_would_act(workspace), workspace):
-        print(reveal(line), file=sys.stderr)
+        print_fitted(line, sys.stderr)
     try:
         while True:
             line = line_in_answer("Trust them, until they change?")

@@ -24,6 +24,7 @@ from agent_cli.system.paths import is_dir, real_path
 from agent_cli.system.records import dataclass
 from agent_cli.system.sanitize import reveal
 from agent_cli.terminal.abilities import confirmed
+from agent_cli.terminal.writer import print_fitted
 from agent_cli.trust.store import TrustStore, fingerprint
 
 if TYPE_CHECKING:
@@ -201,13 +202,12 @@ def trust(arguments: Arguments) -> int:
 
 
 def _list(files: "Sequence[ActingFile]", workspace: Path, *, whole: bool) -> None:
-    name = reveal(str(workspace))
     if not files:
-        print(f"{name} holds no files that change what agent-cli does")
+        print_fitted(f"{workspace} holds no files that change what agent-cli does", sys.stdout)
         return
     from agent_cli.trust.effects import listing  # most workspaces have no files
 
-    print(f"{name} holds files that change what agent-cli does:")
+    print_fitted(f"{workspace} holds files that change what agent-cli does:", sys.stdout)
     for line in listing(files, workspace, whole=whole):
-        print(reveal(line))
+        print_fitted(line, sys.stdout)
     sys.stdout.flush()

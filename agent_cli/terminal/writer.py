@@ -154,16 +154,28 @@ def print_complaint(text: str) -> None:
 
     It may hold the name of a file, or words of a server, with control sequences for the terminal.
     """
-    sys.stderr.write(f"{_fitted(reveal(f'agent-cli: {text}'))}\n")
+    print_fitted(f"agent-cli: {text}", sys.stderr)
 
 
-def _fitted(text: str) -> str:
-    if not sys.stderr.isatty():
+def print_fitted(text: str, stream: TextIO) -> None:
+    """Print *text*, which may hold control sequences; on a terminal its lines wrap between words.
+
+    What is wrapped is indented like the beginning of its line.
+    """
+    stream.write(f"{_fitted(reveal(text), stream)}\n")
+
+
+def _fitted(text: str, stream: TextIO) -> str:
+    if not stream.isatty():
         return text  # a file gets unbroken lines, for tools that search it
     import textwrap  # a start that succeeds complains of nothing
 
     columns = 0
     with suppress(OSError):
-        columns = os.get_terminal_size(sys.stderr.fileno()).columns
+        columns = os.get_terminal_size(stream.fileno()).columns
     lines = textwrap.TextWrapper(columns or 80, break_long_words=False, break_on_hyphens=False)
-    return "\n".join(lines.fill(line) for line in text.split("\n"))
+    rows: list[str] = []
+    for line in text.split("\n"):
+        lines.subsequent_indent = line[: len(line) - len(line.lstrip())]
+        rows.append(lines.fill(line))
+    return "\n".join(rows)

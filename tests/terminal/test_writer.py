@@ -2,8 +2,10 @@
 
 import io
 import os
+import pty
+import termios
 
-from agent_cli.terminal.writer import Writer
+from agent_cli.terminal.writer import Writer, print_fitted
 
 
 class Stream(io.StringIO):
@@ -106,3 +108,26 @@ def test_closed_stdout_is_noticed_without_an_error() -> None:
         writer.answer("nor this")
 
         assert writer.stdout_closed
+
+
+def test_lines_on_a_terminal_wrap_between_words_under_their_beginning() -> None:
+    """What a file would do is read before it is trusted; a pipe gets its lines unbroken."""
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (10, 30))
+    piped = io.StringIO()
+    effect = "    starts python3 -m some_server (MCP server docs)"
+
+    with os.fdopen(theirs, "w") as terminal:
+        print_fitted(f"file:\n{effect}", terminal)
+        terminal.flush()
+        shown = os.read(ours, 1_000).decode()
+    os.close(ours)
+    print_fitted(effect, piped)
+
+    assert shown.splitlines() == [
+        "file:",
+        "    starts python3 -m",
+        "    some_server (MCP server",
+        "    docs)",
+    ]
+    assert piped.getvalue() == f"{effect}\n"
