@@ -383,4 +383,13 @@ class Permissions:
 
 def _is_same(one: Rule, other: Rule) -> bool:
     """Return whether two rules cover the same, wherever they stand."""
-    return (one.tool, one.text) == (other.tool, other.text)
+    return (one.tool, _plain_text(one)) == (other.tool, _plain_text(other))
+
+
+def _plain_text(rule: Rule) -> str | None:
+    """Return the text of *rule*, without the `./` before a path that means the same without it."""
+    text = rule.text or ""
+    if not text.startswith("./") or rule.names(COMMAND_TOOL):
+        return rule.text
+    # Only a pattern with a slash within is relative to the workspace without the `./`, too.
+    return text[2:] if "/" in text[2:-1] else text

@@ -7,6 +7,7 @@ from agent_cli.system import paths
 from tests.e2e.program import AGENT_CLI, KEY, agent_cli, environment
 from tests.messages_api import reply, serve_in_thread, text, tool_use
 from tests.repl.terminal import Terminal
+from tests.tables import each_row
 from tests.waiting import wait_until
 
 
@@ -279,6 +280,28 @@ def test_permissions_command_says_which_rules_allow_every_call() -> None:
         "network, every host",
         "edit(docs/**)",
     ]
+
+
+@each_row(
+    ("kept", "named", "is_found"),
+    [
+        ("edit(./src/**)", "edit(src/**)", True),
+        ("edit(src/**)", "edit(./src/**)", True),
+        ("edit(./src/)", "edit(src/)", False),
+        ("edit(./a.py)", "edit(a.py)", False),
+        ("bash(./src/x *)", "bash(src/x *)", False),
+    ],
+)
+def test_permissions_command_finds_a_rule_with_and_without_its_dot(
+    kept: str, named: str, is_found: bool
+) -> None:
+    """Without a slash within, a pattern matches in every folder: then the two differ."""
+    script = f"/permissions allow {kept}\n/permissions remove {named}\n"
+
+    ran = agent_cli(script=script, api=None)
+
+    assert (f"no longer allowed in this project: {kept}" in ran.stderr) is is_found
+    assert (f"no rule is {named}" in ran.stderr) is not is_found
 
 
 def test_permissions_command_adds_a_rule_and_takes_it_back() -> None:
