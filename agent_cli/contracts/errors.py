@@ -137,6 +137,12 @@ class ModelError(AgentCliError):
         self.may_have_cost = may_have_cost
         self.trouble = trouble
 
+    @property
+    def meets_any_request(self) -> bool:
+        """Whether the account or the way to the server failed, whatever was asked."""
+        unreached = self.trouble == "network" and not self.may_have_cost
+        return unreached or self.trouble in ("auth", "billing")
+
 
 class ContextOverflow(ModelError):
     """The prompt does not fit into the model's context window."""

@@ -1,7 +1,7 @@
 """Replace older messages by a summary before the conversation outgrows the model's window.
 
 The first user message and the last messages stay unchanged; replaced messages stay in the timeline.
-If no summary can be made, the oldest rounds are left out without one.
+If no summary can be made, the oldest rounds are left out without one, unless the world is at fault.
 """
 
 from bisect import bisect_left
@@ -162,7 +162,7 @@ class Compaction:
         self._around = around
         self.can_recall = can_recall
         self._conversation: Conversation | None = None
-        self._failures = 0
+        self._failures, self._can_wait = 0, False
         self._is_too_low = False
         self._cached: tuple[list[str], list[Tool]] | None = None
 
@@ -249,19 +249,21 @@ class Compaction:
         return int(WINDOW_SHARE * turn.model.context_window)
 
     async def _summarized(self, turn: Turn, plan: _Plan) -> bool:
-        """Compact unless that has failed too often; return whether it worked."""
+        """Compact unless that has failed too often; return whether nothing has to be left out."""
         if self._strategy is None or self._failures >= MAX_FAILURES:
-            return False
+            return self._can_wait and not turn.overflow
         try:
             await self._compact(turn, plan, trigger="auto")
         except ModelError as error:
-            self._failures += 1
+            # In an outage nothing is left out: the threshold is below what the window holds.
+            self._can_wait = error.trouble is not None
+            self._failures += not error.meets_any_request
             off = f"; it failed {MAX_FAILURES} times and is not tried again unless asked for"
             more = off if self._failures == MAX_FAILURES else ""
             # Nobody wrote what was refused here.
             why = str(error).removesuffix(f"; {errors.CHANGE_IT}")
             turn.emit(Notice("warning", f"compaction failed: {why}{more}"))
-            return False
+            return self._can_wait and not turn.overflow
         return True
 
     async def _compact(self, turn: Turn, plan: _Plan, *, trigger: Trigger, focus: str = "") -> None:

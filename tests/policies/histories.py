@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.errors import ModelError
+from agent_cli.contracts.errors import ModelError, Trouble
 from agent_cli.contracts.events import Event, EventSink, Notice
 from agent_cli.contracts.messages import CustomMessage, LlmMessage, Message, UserMessage
 from agent_cli.contracts.provider import Model, ModelRequest, Reply
@@ -133,6 +133,7 @@ class FixedStrategy:
     usage: Usage = field(default_factory=Usage)
     failures: int = 0
     error: str = "the server is gone"
+    trouble: Trouble | None = None
     asked: list[list[Message]] = field(default_factory=list[list[Message]])
     focus: str | None = None
     requests: list[ModelRequest | None] = field(default_factory=list["ModelRequest | None"])
@@ -153,6 +154,6 @@ class FixedStrategy:
         self.focus = focus
         if self.failures:
             self.failures -= 1
-            raise ModelError(self.error)
+            raise ModelError(self.error, trouble=self.trouble)
         spent(self.usage)
         return Summary(self.text, self.usage)

@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.contracts.errors import CHANGE_IT, AgentCliError, ContextOverflow, ModelError
+from agent_cli.contracts.errors import (
+    CHANGE_IT,
+    AgentCliError,
+    ContextOverflow,
+    ModelError,
+    Trouble,
+)
 from agent_cli.contracts.events import (
     Compacted,
     Event,
@@ -25,7 +31,7 @@ from agent_cli.contracts.timeline import TrimOutput, Usage, text_block
 from agent_cli.core.imported_history import conversation_of
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.projection import CUT_TEXT, WORDS_TEXT, is_summary
-from agent_cli.policies.compaction import Compaction
+from agent_cli.policies.compaction import MAX_FAILURES, Compaction
 from agent_cli.policies.estimate import CHARS_PER_TOKEN, estimate_tokens
 from agent_cli.policies.history_cuts import Trimming
 from agent_cli.policies.summarizer import Summarizer
@@ -339,6 +345,40 @@ async def test_without_a_summary_the_oldest_rounds_are_dropped(
     removed = len(before) - len(after) + 1
     assert listener.warnings[-1] == f"dropped the oldest {removed} messages to make room"
     assert len(listener.warnings) == (2 if strategy else 1)
+
+
+@each_row("trouble", ["auth", "billing", "network", "overloaded", "server"])
+async def test_an_outage_leaves_nothing_out_of_what_still_fits(trouble: Trouble) -> None:
+    """The next request met it, too: the conversation was cut for nothing, before it was over.
+
+    Only what the server refuses as too large is cut then.
+    """
+    strategy = FixedStrategy(failures=99, trouble=trouble)
+    policy = compaction(strategy, threshold=60)
+    conversation = conversation_with(CHAT)
+    before = conversation.context()
+    listener = Listener()
+
+    for _ in range(5):
+        await policy(turn_of(conversation, listener))
+    whole = conversation.context()
+    await policy(turn_of(conversation, listener, overflow=True))
+
+    assert whole == before
+    assert len(conversation.context()) < len(before)
+    assert [text for text in listener.warnings if "dropped" in text] == listener.warnings[-1:]
+
+
+async def test_a_key_that_is_refused_does_not_switch_compaction_off() -> None:
+    """It says nothing about summaries, and no such attempt costs anything."""
+    strategy = FixedStrategy(failures=MAX_FAILURES, trouble="auth")
+    policy = compaction(strategy, threshold=60)
+    conversation = conversation_with(CHAT)
+
+    for _ in range(MAX_FAILURES + 1):
+        await policy(turn_of(conversation))
+
+    assert len(llm(conversation.context())) == 4
 
 
 @each_row("advice", ["", f"; {CHANGE_IT}"])
