@@ -110,9 +110,9 @@ def test_make_test_runs_every_check_and_stops_at_the_first_failure(clone: Path) 
     checks = [
         "ruff format --check",
         "ruff check",
-        "mypy --strict",
         "lint-imports",
         "pytest",
+        "mypy --strict, begun beside the first",
         "pyright, begun beside the first",
     ]
     assert steps[-6:] == [f"==> {check}" for check in checks]
@@ -120,12 +120,13 @@ def test_make_test_runs_every_check_and_stops_at_the_first_failure(clone: Path) 
     assert "==> pytest" not in red.stdout
 
 
-def test_failure_of_the_parallel_check_fails_make_test(clone: Path) -> None:
+@pytest.mark.parametrize("checker", ["mypy", "pyright"])
+def test_failure_of_a_parallel_check_fails_make_test(clone: Path, checker: str) -> None:
     """Its messages come last, where they are seen."""
     script(clone / ".venv/bin/python", "exit 0")
-    for tool in ("ruff", "mypy", "lint-imports"):
+    for tool in ("ruff", "mypy", "lint-imports", "pyright"):
         script(clone / f".venv/bin/{tool}", "exit 0")
-    script(clone / ".venv/bin/pyright", "echo 1 error; exit 1")
+    script(clone / f".venv/bin/{checker}", "echo 1 error; exit 1")
 
     done = make(clone, "test")
 
