@@ -1,13 +1,27 @@
 """Answer tasks through the Message Batches API: one request each, no tools, half the price.
 
-The runs that start together are sent as one Message Batch, whose id is written down. A batch that
-is stopped or killed meanwhile finds the answers there when it is started again.
+The runs that start together are sent as one Message Batch. That they are about to be sent is
+written down first, and its id afterwards. A batch that is stopped or killed meanwhile finds the
+answers there when it is started again: without an id, among the latest Message Batches, by the
+random word in their requests. The API shows that word only in results, so one that may be ours is
+waited for.
 """
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+import secrets
+import time
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import aclosing, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Protocol, Self
 
@@ -27,6 +41,9 @@ _GATHER_S: Final = 0.5
 _TRIES_MAX: Final = 5
 _PASSING: Final = frozenset({"rate_limit", "overloaded", "server", "network"})
 _FAILED_POLLS_MAX: Final = 20
+# A Message Batch may be listed a moment after its request arrived.
+_LOOKS_MIN: Final = 4
+_CLOCKS_DIFFER_S: Final = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +85,10 @@ class Batches(Protocol):
         """Yield the custom id and the result of each request."""
         ...
 
+    def listed(self, since_s: float, requests: int) -> AsyncGenerator[tuple[str, bool], None]:
+        """Yield those created since a Unix time with that many requests: id, whether ended."""
+        ...
+
     async def aclose(self) -> None:
         """Close the connections."""
         ...
@@ -82,6 +103,21 @@ class _Waiting:
     ended: asyncio.Future[None] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """Runs that were sent, or perhaps sent.
+
+    Attributes:
+        runs: Their output directories, by custom id.
+        at_s: The time before they were sent, by our clock.
+        batch: The id of their Message Batch; "" if nobody knows whether it was created.
+    """
+
+    runs: Mapping[str, Path]
+    at_s: float = 0.0
+    batch: str = ""
 
 
 class ApiEngine:
@@ -126,10 +162,14 @@ class ApiEngine:
 
     async def collect(self) -> None:
         """Wait for the answers to earlier requests, and write their results."""
-        for id, runs in self._noted():
-            left = {key: path for key, path in runs.items() if not (path / RESULT).exists()}
-            if left and not self._stopped.is_set():
-                await self._finish(id, left)
+        for sent in self._noted():
+            left = {key: path for key, path in sent.runs.items() if not (path / RESULT).exists()}
+            if not left or self._stopped.is_set():
+                continue
+            if sent.batch:
+                await self._finish(sent.batch, left)
+            else:
+                await self._settle(sent, "the batch was killed before it was sent")
 
     async def run(self, work: TaskRun) -> None:
         """Have *work* answered; return without a result if the batch is stopped meanwhile."""
@@ -175,8 +215,9 @@ class ApiEngine:
     async def _send(self, part: Sequence[_Waiting]) -> None:
         """Send one Message Batch and wait for its end; the runs end with it."""
         fault: AgentCliError | None = None
+        word = secrets.token_hex(8)
         try:
-            await self._answered({f"run-{number}": each for number, each in enumerate(part)})
+            await self._answered({f"{word}-{number}": each for number, each in enumerate(part)})
         except AgentCliError as error:
             fault = error
         for each in part:
@@ -189,13 +230,20 @@ class ApiEngine:
         betas = dict.fromkeys(beta for each in runs.values() for beta in each.request.betas)
         requests = {key: each.request.params for key, each in runs.items()}
         paths = {key: each.work.output_dir for key, each in runs.items()}
+        sent = _Sent(paths, time.time())
+        try:
+            self._note(sent)
+        except AgentCliError as error:
+            raise NotStarted(str(error)) from error
         try:
             id = await self._created(requests, [*betas])
         except ModelError as error:
-            for path in paths.values():
-                self._translate.keep_failure(path, error)
+            if _is_certain(error):
+                self._fail(sent, error)
+            else:
+                await self._settle(sent, str(error))
             return
-        self._note(id, paths)
+        self._note(replace(sent, batch=id))
         self._tell(
             f"{counted(len(paths), 'prompt')} sent as Message Batch {id}, answered within a day;"
             " Ctrl-C leaves it to the API, and the same command collects the answers"
@@ -208,16 +256,79 @@ class ApiEngine:
         """Create a Message Batch; repeat what cannot have created one.
 
         Raises:
-            ModelError: It was not created.
+            ModelError: It was not created; perhaps it was, unless `_is_certain`.
         """
         for number in range(1, _TRIES_MAX + 1):
             try:
                 return await (await self._api()).create(requests, betas)
             except ModelError as error:
-                is_certain = error.trouble in _PASSING and not error.may_have_cost
-                if not is_certain or number == _TRIES_MAX or await self._paused(number):
+                is_passing = error.trouble in _PASSING and _is_certain(error)
+                if not is_passing or number == _TRIES_MAX or await self._paused(number):
                     raise
         raise AssertionError("a try returns or raises")
+
+    async def _settle(self, sent: _Sent, reason: str) -> None:
+        """Find out whether *sent* was created: if so, write its results, else the *reason*.
+
+        Raises:
+            AgentCliError: The API cannot be asked.
+        """
+        prompts = counted(len(sent.runs), "prompt")
+        self._tell(f"{prompts} perhaps sent: looking for the Message Batch, to pay for it once")
+        try:
+            id = await self._found(sent)
+        except ModelError as error:
+            verb = "was" if len(sent.runs) == 1 else "were"
+            message = f"nobody knows whether {prompts} {verb} sent: the list of Message Batches"
+            raise AgentCliError(
+                f"{message} cannot be read ({error}); the same command looks again, another"
+                " --output-dir sends them again"
+            ) from error
+        if id:
+            self._note(replace(sent, batch=id))
+            await self._finish(id, sent.runs)
+        elif not self._stopped.is_set():
+            self._fail(sent, ModelError(f"not sent: {reason}", trouble="network"))
+
+    def _fail(self, sent: _Sent, error: ModelError) -> None:
+        for path in sent.runs.values():
+            self._translate.keep_failure(path, error)
+
+    async def _found(self, sent: _Sent) -> str:
+        """Return the id of the Message Batch of *sent*; "" if there is none, or when stopped.
+
+        Raises:
+            ModelError: The API cannot be asked.
+        """
+        since_s, number = sent.at_s - _CLOCKS_DIFFER_S, len(sent.runs)
+        others: set[str] = set()
+        looks = failures = 0
+        is_open = True
+        while is_open or looks < _LOOKS_MIN:
+            if looks and await self._paused(looks):
+                return ""
+            looks += 1
+            is_open = False
+            try:
+                async with aclosing((await self._api()).listed(since_s, number)) as listed:
+                    async for id, has_ended in listed:
+                        if not has_ended:
+                            is_open = True
+                        elif id not in others:
+                            if await self._is_of(id, sent):
+                                return id
+                            others.add(id)
+                failures = 0
+            except ModelError as error:
+                failures += 1
+                is_open = True
+                if error.trouble not in _PASSING or failures == _FAILED_POLLS_MAX:
+                    raise
+        return ""
+
+    async def _is_of(self, id: str, sent: _Sent) -> bool:
+        async with aclosing((await self._api()).results(id)) as results:
+            return (await anext(results, ("",)))[0] in sent.runs
 
     async def _finish(self, id: str, left: Mapping[str, Path]) -> None:
         """Wait for the end of a Message Batch and write the results of the runs *left*.
@@ -257,19 +368,26 @@ class ApiEngine:
             self._batches = await self._connect()
         return self._batches
 
-    def _noted(self) -> Iterator[tuple[str, dict[str, Path]]]:
+    def _noted(self) -> Iterable[_Sent]:
+        found: dict[Path, _Sent] = {}
         with suppress(FileNotFoundError):
             for line in self._journal.read_bytes().splitlines():
                 with suppress(ValueError):  # a line that a crash cut off, or filled with anything
-                    found = json.loads(line)
-                    yield found["batch"], {key: Path(path) for key, path in found["runs"].items()}
+                    noted = json.loads(line)
+                    runs = {key: Path(path) for key, path in noted["runs"].items()}
+                    sent = _Sent(runs, noted.get("at", 0.0), noted["batch"])
+                    found[next(iter(runs.values()))] = sent  # a later line of the same runs counts
+        return found.values()
 
-    def _note(self, id: str, runs: Mapping[str, Path]) -> None:
-        noted = {"batch": id, "runs": {key: str(path) for key, path in runs.items()}}
-        try:
-            append_line(self._journal, json.dumps(noted).encode())
-        except AgentCliError as error:  # its answers can only be had by this id now
-            raise AgentCliError(f"Message Batch {id} was sent, but {error}") from error
+    def _note(self, sent: _Sent) -> None:
+        runs = {key: str(path) for key, path in sent.runs.items()}
+        noted = {"batch": sent.batch, "at": sent.at_s, "runs": runs}
+        append_line(self._journal, json.dumps(noted).encode())
+
+
+def _is_certain(error: ModelError) -> bool:
+    """Return whether a request for a Message Batch that ended so has created none."""
+    return not error.may_have_cost and error.trouble != "server"
 
 
 def _parts(queue: Sequence[_Waiting]) -> Iterator[Sequence[_Waiting]]:

@@ -10,7 +10,7 @@ The state lies in the user's state folder, because a repository may bring such a
     batches/WORD/attempts.jsonl     a line for each run, written before it starts
     batches/WORD/retried.jsonl      a line for each result taken back, to run its task again
     batches/WORD/message-batches.jsonl
-                                    a line for each Message Batch: its id and its runs
+                                    a line for each Message Batch: its runs, then also its id
 
 A run is finished once its result.json exists and does not say "aborted". A batch that is killed
 between that file and the line in RESULTS.jsonl therefore finds the result when it is restarted.

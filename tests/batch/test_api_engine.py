@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.batch import RESULT, TaskRun
+from agent_cli.batch import RESULT, NotStarted, TaskRun
 from agent_cli.batch.api_engine import ApiEngine, ApiRequest
 from agent_cli.batch.folder import BatchFolder
 from agent_cli.batch.run import Batch, BatchOptions, Budget
@@ -15,13 +15,19 @@ from agent_cli.contracts.errors import AgentCliError, ModelError
 from agent_cli.contracts.timeline import Json
 from tests.full_disks import full_disk
 
+LOST = ModelError("the connection was lost", trouble="network", may_have_cost=True)
+
 
 class ScriptedApi:
-    """Ends each Message Batch after some polls; an error in `script` answers the next request."""
+    """Ends each Message Batch after some polls; an error in `script` answers the next request.
 
-    def __init__(self, *script: ModelError | None, polls: int = 0) -> None:
+    With `loses` the answer to a new Message Batch is lost.
+    """
+
+    def __init__(self, *script: ModelError | None, polls: int = 0, loses: bool = False) -> None:
         self.script = list(script)
         self.polls = polls
+        self.loses = loses
         self.created: list[list[str]] = []
         self.asked = asyncio.Event()
         self.is_closed = False
@@ -33,6 +39,8 @@ class ScriptedApi:
     async def create(self, requests: Mapping[str, Mapping[str, Json]], betas: Sequence[str]) -> str:
         self._next()
         self.created.append([*requests])
+        if self.loses:
+            raise LOST
         return str(len(self.created) - 1)
 
     async def has_ended(self, id: str) -> bool:
@@ -44,6 +52,14 @@ class ScriptedApi:
     async def results(self, id: str) -> AsyncGenerator[tuple[str, Mapping[str, Json]], None]:
         for key in self.created[int(id)]:
             yield key, {"type": "succeeded", "key": key}
+
+    async def listed(self, since_s: float, requests: int) -> AsyncGenerator[tuple[str, bool], None]:
+        self.asked.set()
+        self._next()
+        self.polls -= 1
+        for id, created in reversed([*enumerate(self.created)]):
+            if len(created) == requests:
+                yield str(id), self.polls < 0
 
     async def aclose(self) -> None:
         self.is_closed = True
@@ -111,16 +127,55 @@ async def test_stopped_engine_leaves_the_answers_for_the_next_one(tmp_path: Path
     assert "succeeded" in kept(tmp_path, "a")
 
 
-async def test_message_batch_that_may_exist_is_not_created_again(tmp_path: Path) -> None:
-    """A refusal is repeated; a connection lost after the request was sent may have cost."""
-    unknown = ModelError("the connection was lost", trouble="network", may_have_cost=True)
-    api = ScriptedApi(ModelError("busy", trouble="overloaded"), unknown)
+async def test_message_batch_whose_answer_was_lost_is_found_by_its_requests(tmp_path: Path) -> None:
+    """It is paid for. Another one of the workspace has as many requests."""
+    api = ScriptedApi(polls=5, loses=True)
+    api.created.append(["run-0"])
 
     async with engine(api, tmp_path) as batch:
         await batch.run(work(tmp_path, "a"))
 
-    assert api.created == []
-    assert kept(tmp_path, "a") == "the connection was lost"
+    assert len(api.created) == 2
+    assert api.created[1][0] in kept(tmp_path, "a")
+
+
+@pytest.mark.parametrize(
+    "unclear", [LOST, ModelError("internal error", trouble="server")], ids=["lost", "server"]
+)
+async def test_run_whose_message_batch_is_not_found_was_not_sent(
+    tmp_path: Path, unclear: ModelError
+) -> None:
+    """It is looked for before anything is sent again: a refusal alone is repeated at once."""
+    busy = ModelError("busy", trouble="overloaded")
+    api = ScriptedApi(busy, unclear, busy)
+    api.created.append(["run-0"])
+
+    async with engine(api, tmp_path) as batch:
+        await batch.run(work(tmp_path, "a"))
+
+    assert len(api.created) == 1
+    assert kept(tmp_path, "a") == f"not sent: {unclear}"
+
+
+async def test_run_is_not_sent_again_while_nobody_knows_whether_it_was(tmp_path: Path) -> None:
+    """One that has not ended may be its own; neither may the list stay unread."""
+    api = ScriptedApi(None, ModelError("no such key", trouble="auth"), polls=10**6, loses=True)
+
+    async with engine(api, tmp_path) as batch:
+        with pytest.raises(AgentCliError, match="nobody knows whether 1 prompt was sent"):
+            await batch.run(work(tmp_path, "a"))
+        api.asked.clear()
+        collecting = asyncio.ensure_future(batch.collect())
+        await api.asked.wait()
+        batch.stop()
+        await collecting
+    assert not (tmp_path / "a" / RESULT).exists()
+
+    api.polls = 0
+    async with engine(api, tmp_path) as batch:
+        await batch.collect()
+
+    assert api.created[0][0] in kept(tmp_path, "a")
 
 
 async def test_answers_that_cannot_be_read_end_the_batch_and_are_not_lost(tmp_path: Path) -> None:
@@ -137,25 +192,21 @@ async def test_answers_that_cannot_be_read_end_the_batch_and_are_not_lost(tmp_pa
     assert "succeeded" in kept(tmp_path, "a")
 
 
-async def test_message_batch_that_a_full_disk_does_not_note_leaves_the_others_noted(
-    tmp_path: Path,
-) -> None:
-    """Its error names it, because nothing else does; the next note begins a line of its own."""
+async def test_nothing_is_sent_that_a_full_disk_does_not_note(tmp_path: Path) -> None:
+    """The next note begins a line of its own."""
     journal = tmp_path / "journal"
     # Larger than the files that others write meanwhile.
     journal.write_text("x" * 5_000_000 + "\n")
     api = ScriptedApi(polls=1_000_000)
 
     async with engine(api, tmp_path) as batch:
-        with (
-            full_disk(journal, free=5),
-            pytest.raises(AgentCliError, match=r"Message Batch 0 was sent, but .* cannot be writ"),
-        ):
+        with full_disk(journal, free=5), pytest.raises(NotStarted, match=r"cannot be writ"):
             await batch.run(work(tmp_path, "a"))
         running = asyncio.ensure_future(batch.run(work(tmp_path, "b")))
         await api.asked.wait()
         batch.stop()
         await running
+    assert len(api.created) == 1
 
     api.polls = 0
     async with engine(api, tmp_path) as batch:

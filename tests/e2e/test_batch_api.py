@@ -74,6 +74,28 @@ def test_killed_batch_collects_the_answers_it_had_asked_for() -> None:
     assert f"${FULL_USD:.2f} of $1" in again.stdout
 
 
+def test_batch_killed_before_it_noted_what_it_sent_finds_it() -> None:
+    """Its requests are looked for among the Message Batches of the workspace, one of which is
+    another batch's of the same size."""
+    tasks = ({"id": "a", "prompt": "One?"}, {"id": "b", "prompt": "Two?"})
+    write_tasks(*tasks)
+
+    with serve_in_thread(answer=lambda _request: reply("Answer.")) as api:
+        agent_cli(*ON_API, "--output-dir", "another", api=api)
+        api.batches.arrived = lambda: running.kill()
+        with started_for(RUNS_S, *ON_API, "--budget", "1", api=api) as running:
+            running.wait()
+        again = agent_cli(*ON_API, "--budget", "1", api=api)
+
+        assert len(api.batches.created) == 2
+    assert again.code == 0, again.stderr
+    assert again.stderr == (
+        "agent-cli: 2 prompts perhaps sent: looking for the Message Batch, to pay for it once\n"
+    )
+    assert {each["attempts"] for each in results().values()} == {1}
+    assert f"${FULL_USD:.2f} of $1" in again.stdout
+
+
 def test_interrupted_batch_ends_at_once_and_says_how_to_go_on() -> None:
     """The API goes on with it meanwhile."""
     write_tasks({"id": "a", "prompt": "One?"})

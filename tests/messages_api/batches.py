@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from tests.messages_api.received import ReceivedRequest
@@ -14,7 +15,6 @@ from tests.messages_api.script import Answer, Payload, RawAnswer, error, raw
 PATH: Final = "/v1/messages/batches"
 REQUESTS_MAX: Final = 100_000
 _CUSTOM_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-_TIME: Final = "2026-11-23T12:00:00Z"
 USAGE: Final = {"input_tokens": 1_000, "output_tokens": 100}
 
 
@@ -27,6 +27,7 @@ class FakeBatches:
         key: The key that is accepted; None accepts any.
         polls: How often a batch says that it is in progress before it has ended.
         refused: Answers to requests for a new batch, which create none.
+        arrived: Called for each new batch, before the client gets its answer.
         created: The bodies of the batches.
     """
 
@@ -34,6 +35,7 @@ class FakeBatches:
     key: str | None = None
     polls: int = 0
     refused: list[RawAnswer] = field(default_factory=list[RawAnswer])
+    arrived: Callable[[], object] = lambda: None
     created: list[Payload] = field(default_factory=list[Payload])
     refusals: list[Refusal] = field(default_factory=list[Refusal])
     _asked: dict[str, int] = field(default_factory=dict[str, int])
@@ -46,6 +48,8 @@ class FakeBatches:
         path = request.path.partition("?")[0].removeprefix(PATH)
         if (request.method, path) == ("POST", ""):
             return self._create(request)
+        if (request.method, path) == ("GET", ""):
+            return self._list(request)
         _, id, *rest = path.split("/")
         if request.method != "GET" or id not in self._results or rest not in ([], ["results"]):
             return self._no(Refusal("route", 404, "not_found_error", f"Not found: {path}"))
@@ -75,6 +79,7 @@ class FakeBatches:
         # The order of results is not that of requests.
         self._results[id] = [self._result(request, each) for each in reversed(requests or [])]
         self._asked[id] = 0
+        self.arrived()
         return _json(self._described(id, request))
 
     def _result(self, request: ReceivedRequest, each: Payload) -> Payload:
@@ -102,6 +107,18 @@ class FakeBatches:
         result = {"type": "succeeded", "message": message}
         return {"custom_id": each["custom_id"], "result": result}
 
+    def _list(self, request: ReceivedRequest) -> RawAnswer:
+        """Return the batches, two a page, the latest first."""
+        ids = [*reversed(self._results)]
+        _, found, after = request.path.partition("after_id=")
+        first = ids.index(after.partition("&")[0]) + 1 if found else 0
+        shown = ids[first : first + 2]
+        for id in shown:
+            self._asked[id] += 1
+        data = [self._described(id, request) for id in shown]
+        last = shown[-1] if shown else None
+        return _json({"data": data, "has_more": first + 2 < len(ids), "last_id": last})
+
     def _described(self, id: str, request: ReceivedRequest) -> Payload:
         has_ended = self._asked[id] > self.polls
         count = len(self._results[id])
@@ -109,8 +126,8 @@ class FakeBatches:
         return {
             "id": id,
             "type": "message_batch",
-            "created_at": _TIME,
-            "expires_at": _TIME,
+            "created_at": datetime.now(UTC).isoformat(),
+            "expires_at": datetime.now(UTC).isoformat(),
             "processing_status": "ended" if has_ended else "in_progress",
             "request_counts": {
                 "processing": 0 if has_ended else count,

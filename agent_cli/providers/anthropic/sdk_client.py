@@ -294,6 +294,17 @@ class MessageBatches:
                 result: dict[str, Json] = json.loads(line.result.to_json())
                 yield line.custom_id, result
 
+    async def listed(self, since_s: float, requests: int) -> AsyncGenerator[tuple[str, bool], None]:
+        """Yield the batches of so many requests created since a Unix time: id, whether ended."""
+        with self._asking() as batches:
+            async for each in batches.list(limit=100):  # the latest first
+                if each.created_at.timestamp() < since_s:
+                    return
+                counts = each.request_counts
+                ended = counts.succeeded + counts.errored + counts.canceled + counts.expired
+                if counts.processing + ended == requests:
+                    yield each.id, each.processing_status == "ended"
+
     async def aclose(self) -> None:
         """Close the idle connections."""
         await self._client.aclose()
