@@ -278,11 +278,9 @@ class ApiEngine:
         try:
             id = await self._found(sent)
         except ModelError as error:
-            verb = "was" if len(sent.runs) == 1 else "were"
-            message = f"nobody knows whether {prompts} {verb} sent: the list of Message Batches"
             raise AgentCliError(
-                f"{message} cannot be read ({error}); the same command looks again, another"
-                " --output-dir sends them again"
+                f"nobody knows if {prompts} reached the API: its Message Batches cannot be listed"
+                f" ({error}); the same command looks again, another --output-dir sends again"
             ) from error
         if id:
             self._note(replace(sent, batch=id))
@@ -315,8 +313,9 @@ class ApiEngine:
                         if not has_ended:
                             is_open = True
                         elif id not in others:
-                            if await self._is_of(id, sent):
-                                return id
+                            async with aclosing((await self._api()).results(id)) as results:
+                                if (await anext(results, ("",)))[0] in sent.runs:
+                                    return id
                             others.add(id)
                 failures = 0
             except ModelError as error:
@@ -325,10 +324,6 @@ class ApiEngine:
                 if error.trouble not in _PASSING or failures == _FAILED_POLLS_MAX:
                     raise
         return ""
-
-    async def _is_of(self, id: str, sent: _Sent) -> bool:
-        async with aclosing((await self._api()).results(id)) as results:
-            return (await anext(results, ("",)))[0] in sent.runs
 
     async def _finish(self, id: str, left: Mapping[str, Path]) -> None:
         """Wait for the end of a Message Batch and write the results of the runs *left*.

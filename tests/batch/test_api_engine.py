@@ -162,7 +162,7 @@ async def test_run_is_not_sent_again_while_nobody_knows_whether_it_was(tmp_path:
     api = ScriptedApi(None, ModelError("no such key", trouble="auth"), polls=10**6, loses=True)
 
     async with engine(api, tmp_path) as batch:
-        with pytest.raises(AgentCliError, match="nobody knows whether 1 prompt was sent"):
+        with pytest.raises(AgentCliError, match="nobody knows if 1 prompt reached the API"):
             await batch.run(work(tmp_path, "a"))
         api.asked.clear()
         collecting = asyncio.ensure_future(batch.collect())
