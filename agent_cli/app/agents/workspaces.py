@@ -34,6 +34,7 @@ from agent_cli.system.worktrees import (
     WorktreeMark,
     add_worktree,
     changes_in,
+    git_folder_of,
     is_untouched,
     last_commit_of,
     main_repository_of,
@@ -209,12 +210,11 @@ class AgentWorkspace:
             remove_worktree(worktree)
             return "[agent-cli: its git worktree was removed, because nothing was changed there]"
         path = worktree.path
-        quoted = shlex.quote(str(path))
-        remove = f"`git worktree remove --force {quoted} && rm -f {quoted}.patch` removes it"
+        remove = f"`git worktree remove --force {shlex.quote(str(path))}` removes it"
         try:
             patch = changes_in(worktree)
-            # Beside the worktree, which stays when the program ends: the command works later too.
-            file = path.with_name(f"{path.name}.patch")
+            # It goes with the worktree, and a sandbox with its own /tmp shows it as the repository.
+            file = git_folder_of(path) / "changes.patch"
             with os.fdopen(os.open(file, _PATCH, 0o600), "wb") as stream:
                 stream.write(patch)
         except (GitError, OSError) as error:

@@ -118,6 +118,22 @@ async def test_changes_in_an_agents_worktree_are_merged_by_the_command_shown(
     assert (repository / "src" / "b.txt").read_text() == "new\n"
 
 
+async def test_command_that_merges_reads_only_what_the_sandbox_shows(repository: Path) -> None:
+    """A sandbox has a /tmp of its own: beside a workspace there, it showed no file."""
+    script = Script(
+        go=[isolated("change it"), reply("Done.")],
+        change_it=[reply(READ), reply(EDIT), reply("Changed.")],
+    )
+    async with program(script) as run:
+        [answer] = run.answers(await run.prompt())
+
+    patch = Path(shlex.split(answer.split("`")[1])[-1])
+    assert patch.is_relative_to(repository)
+    assert "two" in patch.read_text()
+    git(repository, *shlex.split(answer.split("`")[3])[1:])
+    assert not patch.exists()
+
+
 async def test_undo_says_where_the_changes_of_an_isolated_agent_are(repository: Path) -> None:
     """It said that the agent's tools changed no file; it knows them after a restart, too."""
     script = Script(
