@@ -1,6 +1,7 @@
 """Recognise in the output of a command which access the sandbox denied."""
 
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -38,6 +39,17 @@ _SIGNING = re.compile(
 )
 _HOLDS_KEYS = frozenset({".gnupg", ".ssh"})
 _BUSY = re.compile(r"device or resource busy|\bEBUSY\b", re.IGNORECASE)
+# Git writes file by file. At one that it may not write, `checkout` goes on, and others stop.
+_OF_GIT = re.compile(
+    r"^(?:error|warning): (?:unable to (?:unlink old|unlink|create file)|failed to remove)"
+    r" '?([^'\n]+?)'?: (?:read-only file system|permission denied|operation not permitted"
+    r"|device or resource busy)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_WENT_ON = re.compile(
+    r"^(?:Switched to |HEAD is now at |Fast-forward$|Merge made by )", re.MULTILINE
+)
+_FILES_NAMED = 3
 NETWORK = "network"
 PAST_THE_PROXY = "a connection that does not go through the proxy in HTTPS_PROXY"
 _WRITE = "writing here (outside the workspace, or a protected file)"
@@ -80,6 +92,32 @@ def denial(
     if denied and strict:
         return _PERHAPS_WRITE
     return None
+
+
+def stopped_git(output: str, *, strict: bool, failed: bool) -> str | None:
+    """Return a sentence if git could not write a protected file; the arguments are as above.
+
+    Call it for the denied access to write: without the sandbox the command would fail on the files
+    that git wrote before it stopped.
+    """
+    if not (_READ_ONLY.search(output) or _BUSY.search(output) or strict):
+        return None
+    found = [*dict.fromkeys(each[1] for each in _OF_GIT.finditer(output))]
+    went_on = _WENT_ON.search(output)
+    if not found or not (failed or went_on):  # or a log is shown
+        return None
+    names = " ".join(map(shlex.quote, found[:_FILES_NAMED]))
+    more = " and more" if len(found) > _FILES_NAMED else ""
+    if went_on:
+        return (
+            f"blocked by the sandbox: git left {names}{more} as before, so do not commit that:"
+            f" `git checkout HEAD -- {names}`, alone, with unsandboxed=true asks the user"
+        )
+    return (
+        f"blocked by the sandbox: git may not write {names}{more}, and stopped half-way: put back"
+        " what `git status` shows that it wrote (`git checkout HEAD -- FILE`; delete new files),"
+        " and nothing else; only then does it work with unsandboxed=true, which asks the user"
+    )
 
 
 def is_refused(output: str) -> bool:

@@ -206,7 +206,8 @@ class Sandbox:
             blocked = denials.PAST_THE_PROXY
         if blocked in denials.WRITES and not os.access(root := self._policy.roots[0], os.W_OK):
             return f"{root} is read-only here, with and without the sandbox"
-        return denials.sentence(blocked) if blocked else None
+        halt = denials.stopped_git(output, strict=strict, failed=failed)
+        return halt or (denials.sentence(blocked) if blocked else None)
 
     def expect(self, path: Path) -> None:
         """Note that a tool of this program wrote the real *path*, which was approved."""

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import os
 import shutil
+import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -391,6 +392,59 @@ async def test_sandbox_denial_names_its_cause_and_the_unsandboxed_option(bash: B
     assert "blocked by the sandbox: network" in (await bash("exec 3<>/dev/tcp/127.0.0.1/9")).text
     assert "blocked by the sandbox: a file that may" in (await bash("cat .env")).text
     assert "blocked" not in (await bash("exit 3")).text
+
+
+@pytest.fixture
+def branches(place: World) -> Path:
+    """Return a clean repository; its branch `other` changes a protected file and others."""
+    root, settings = place.root, place.root / ".claude" / "settings.json"
+    git(root, "checkout", "--quiet", "-b", "main")
+    settings.parent.mkdir(exist_ok=True)
+    for branch, text in (("main", "{}\n"), ("other", '{"model": "opus"}\n')):
+        git(root, "checkout", "--quiet", "-B", branch)
+        settings.write_text(text)
+        (root / "kept.txt").write_text(text)
+        if branch == "other":
+            (root / ".new.txt").write_text(text)
+        git(root, "add", "--force", ".claude", "kept.txt", *[".new.txt"][: branch == "other"])
+        git(root, "commit", "--quiet", "--message", branch)
+    git(root, "checkout", "--quiet", "main")
+    return root
+
+
+async def test_git_that_stops_half_way_is_told_with_the_way_back(
+    bash: Bash, branches: Path
+) -> None:
+    """The same command outside the sandbox fails on the files that git wrote before it stopped."""
+    text = (await bash("git merge --quiet other")).text
+
+    assert text.splitlines()[-1] == (
+        "blocked by the sandbox: git may not write .claude/settings.json, and stopped half-way:"
+        " put back what `git status` shows that it wrote (`git checkout HEAD -- FILE`; delete new"
+        " files), and nothing else; only then does it work with unsandboxed=true, which asks the"
+        " user"
+    )
+    with pytest.raises(subprocess.CalledProcessError):
+        git(branches, "merge", "--quiet", "other")
+    await bash("git checkout HEAD -- kept.txt; rm .new.txt")
+    git(branches, "merge", "--quiet", "other")
+
+
+async def test_git_that_leaves_a_file_as_it_was_is_told(bash: Bash, branches: Path) -> None:
+    """The next commit of all changes would take the new content back."""
+    text = (await bash("git checkout other")).text
+    shown = (
+        await bash("cat .git/HEAD; echo \"error: unable to unlink old 'x': Read-only file system\"")
+    ).text
+
+    assert "[exit 0" in text
+    assert text.splitlines()[-1] == (
+        "blocked by the sandbox: git left .claude/settings.json as before, so do not commit that:"
+        " `git checkout HEAD -- .claude/settings.json`, alone, with unsandboxed=true asks the user"
+    )
+    assert "blocked" not in shown
+    git(branches, "checkout", "HEAD", "--", ".claude/settings.json")
+    git(branches, "diff", "--exit-code", "HEAD")
 
 
 async def test_denial_is_named_where_a_pipe_hides_the_exit_code(bash: Bash) -> None:
