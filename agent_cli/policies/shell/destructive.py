@@ -26,7 +26,12 @@ from agent_cli.policies.shell.deleted_folders import (
     without_caches,
 )
 from agent_cli.policies.shell.entered_folders import IN_BACKGROUND, is_elsewhere
-from agent_cli.policies.shell.feeding import SEARCHES_CONTENT, fd_removes_all, searches_shown
+from agent_cli.policies.shell.feeding import (
+    SEARCHES_CONTENT,
+    fd_removes_all,
+    lists_some,
+    searches_shown,
+)
 from agent_cli.policies.shell.foreign_code import lists_and_deletes
 from agent_cli.policies.shell.git_losses import (
     MOVES_HISTORY,
@@ -45,7 +50,6 @@ from agent_cli.policies.shell.searches import (
     is_narrow,
     listed_removals,
     lists_few,
-    lists_some,
     lost_by_find,
     removals,
     removes_each,
@@ -196,11 +200,10 @@ def _named(seen: Iterable[Reading]) -> Iterator[tuple[str, Reading]]:
 
 def _taken_away(name: str, words: Reading) -> Reading:
     """Return what `zip -m` and its like move to an archive, and `mv` to where nothing is kept."""
-    if name == "mv":
-        sources, target = sources_and_target(words)
-        return sources if target == "/dev/null" else ()
+    if name == "mv" and (moved := sources_and_target(words))[1] == "/dev/null":
+        return moved[0]
     moves = _MOVES_TO_ARCHIVE.get(name)
-    if moves is None or not any(map(moves.fullmatch, filter(None, words))):
+    if not moves or not any(map(moves.fullmatch, filter(None, words))):
         return ()
     named = takewhile(lambda word: word not in _CHOOSES_OF_ARCHIVE, words)
     return tuple(each for each in named if each is None or not each.startswith("-"))[1:]

@@ -6,15 +6,16 @@ which are checked when the decision is made. What a script only shows is no list
 
 import re
 from collections.abc import Collection, Sequence
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from agent_cli.policies.shell.deleted_folders import FINDS
+from agent_cli.policies.shell.deleted_folders import FINDS, names_folder
 from agent_cli.policies.shell.plain import SimpleCommand
 from agent_cli.policies.shell.programs import PROGRAMS, ProgramArguments, check_operands, check_sed
 from agent_cli.policies.shell.reach import Objection, Reach, Splitting
 from agent_cli.policies.shell.readings import Reading
 from agent_cli.policies.shell.remote_commands import text_of, words_of
-from agent_cli.policies.shell.searches import removes
+from agent_cli.policies.shell.searches import SEPARATOR, XARGS, removes
 from agent_cli.policies.shell.starters import base_name
 from agent_cli.policies.shell.syntax import descendants, source, syntax_tree
 from agent_cli.policies.shell.words import Word, likely_word
@@ -105,6 +106,20 @@ _HANDS_ON: Final = frozenset(
 _MAY_BE_SCRIPTS: Final = frozenset({"string", "raw_string", "concatenation"})
 _ONLY_SHOW: Final = frozenset({"head", "tail", "sort", "uniq", "wc", "cat", "less", "cut", "nl"})
 _TO_FILE: Final = late_pattern(r"(?<!2)>(?!\s*/dev/null|&\d)")
+# Names that end as the pattern says; a folder's content would be listed without its name.
+_SOME_NAMES: Final = late_pattern(r"(?:\w[\w.-]*/)*(?:\w[\w.-]*)?[*?][\w.*?-]*\.\w+")
+_LISTS_NAMES: Final = late_pattern(r"-[1trSdUXv]+")
+_KEEPS_SOME: Final = late_pattern(
+    r"sort(?: -[rnVu]+)*|(?:head|tail)(?: -n)? ?[-+]?\d+|[ef]?grep(?: -[vEiFwx]+)* [\w.-]+"
+)
+_REMOVES_NAMES: Final = late_pattern(r"xargs(?: -(?:r|t|n ?\d+))* rm(?: -[fv]+)*(?: --)?")
+_HIDES_ERRORS: Final = late_pattern(r"\s2>\s*/dev/null(?=\s|$)")
+# A pattern without a match may then be none at all, so that `ls` lists every name.
+_NO_PLAIN_LIST: Final = late_pattern(
+    r"[\"'\\$`(){}]|(?:^|[;&|\n]|\b(?:then|do|else))\s*\.\s|\b(?:shopt|BASHOPTS|function|alias|cd|pushd|popd|setopt|GLOBIGNORE|source)\b"
+    # They take a list as xargs does.
+    r"|\b(?:parallel|gxargs)\b"
+)
 
 
 def check_fed(words: Sequence[Word], sample: str, mark: str, reach: Reach, folder: str) -> None:
@@ -311,3 +326,26 @@ def fd_removes_all(words: Sequence[str]) -> bool:
         if not word.startswith("-") and not _FD_VALUE.fullmatch(before)
     )
     return not any(map(_FD_NAMES.fullmatch, own)) and bool(_FD_ALL.fullmatch(next(names, "")))
+
+
+def lists_some(script: str, root: PurePath) -> bool:
+    """Return whether each `xargs` in *script* deletes what `ls` lists of a pattern of files."""
+    if not XARGS.search(script) or _NO_PLAIN_LIST.search(script):
+        return False
+    pipes = (each.split("|") for each in SEPARATOR.split(_HIDES_ERRORS.sub("", script)))
+    return all(_removes_some(pipe, root) for pipe in pipes if any(map(XARGS.search, pipe)))
+
+
+def _removes_some(pipe: Sequence[str], root: PurePath) -> bool:
+    if len(pipe) < 2:  # it reads a file, or what the script reads
+        return False
+    first, *between, last = map(str.split, pipe)
+    names = [word for word in first[1:] if not _LISTS_NAMES.fullmatch(word)]
+    return (
+        first[:1] == ["ls"]
+        and bool(names)
+        and all(map(_SOME_NAMES.fullmatch, names))
+        and not any(names_folder(each, root) for each in names)
+        and all(_KEEPS_SOME.fullmatch(" ".join(each)) for each in between)
+        and _REMOVES_NAMES.fullmatch(" ".join(last)) is not None
+    )

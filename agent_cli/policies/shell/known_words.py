@@ -55,6 +55,8 @@ _DECLARES = frozenset({"declare", "typeset", "local", "export", "readonly"})
 # Names, and options that change no value.
 _PLAIN_DECLARATION = late_pattern(r"\w+|-[afgrxp]+", re.ASCII)
 _PROGRAM = late_pattern(r"[\w./+\[-]+", re.ASCII)
+_PATH_OF_PROGRAM = late_pattern(r"\"?\$(?:(\w+)|\{(\w+)\})\"?/[\w./+-]+\"?", re.ASCII)
+_PLAIN_VALUE = late_pattern(r"=[\"']?[\w./+-]+[\"']?", re.ASCII)
 # Functions of these names would answer otherwise.
 _ANSWER = frozenset({"pwd", "mktemp", "seq"})
 # A pattern may then stand for .git.
@@ -216,7 +218,7 @@ def _sets_nothing_unseen(tree: "Node", script: str) -> bool:
     for node in descendants(tree):
         name = node.child_by_field_name("name")
         match node.type:
-            case "command" if name is not None and not _PROGRAM.fullmatch(source(name)):
+            case "command" if name is not None and not _names_program(source(name), script):
                 return False
             case "command" if name is not None and _sets(source(name), node):
                 return False
@@ -231,6 +233,16 @@ def _sets_nothing_unseen(tree: "Node", script: str) -> bool:
             case _:
                 pass
     return True
+
+
+def _names_program(written: str, script: str) -> bool:
+    """Return whether *written* is the name of a program, or surely the path of one."""
+    if found := _PATH_OF_PROGRAM.fullmatch(written):
+        name = found[1] or found[2]
+        # Without quotes, of a value with a blank the first word would be the program.
+        values = re.findall(rf"(?<![$\w{{]){name}\b([^\s;&|)]*)", script)
+        return written[0] == '"' or (values != [] and all(map(_PLAIN_VALUE.fullmatch, values)))
+    return _PROGRAM.fullmatch(written) is not None
 
 
 def _sets(name: str, command: "Node") -> bool:

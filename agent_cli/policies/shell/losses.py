@@ -195,7 +195,7 @@ _TRIES: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
             ("aws", "--dry-?run"),
             ("rclone restic borg s3cmd", "-n|--dry-run"),
             ("manage.py django-admin", "--plan"),
-            ("goreleaser", "--snapshot|--version|check"),
+            ("goreleaser", "--snapshot|--version"),
             ("glab docker podman terraform tofu gcloud az", "-h"),
         )
         for program in programs.split()
@@ -214,6 +214,7 @@ _NO_VALUE: Final = late_pattern(
 _DEAF: Final = frozenset({"deprecate", "owner", "dist-tag"})
 # What docker prunes there is made again.
 _CACHES: Final = frozenset({"builder prune", "buildx prune", "network prune"})
+_PUBLISHES_NOT: Final = frozenset({"build", "check", "healthcheck", "init", "completion", "man"})
 _ALL_PROCESSES: Final = late_pattern(r"-(?:\w*[uU]|-user|-uid|-euid)(?:=.*|\d+)?|\.?[*+]?|\^")
 
 
@@ -223,6 +224,8 @@ def lost_by_subcommand(name: str, words: Sequence[str]) -> str | None:
     if _INTERPRETER.fullmatch(name) and words and words[0].endswith(".py"):
         return lost_by_subcommand(words[0].rpartition("/")[2], words[1:])
     if _only_tries(name, words) or " ".join(words[:2]) in _CACHES:
+        return None
+    if name == "goreleaser" and words and words[0] in _PUBLISHES_NOT:
         return None
     for loss in _LOSSES.get(name, ()):
         if in_order(loss, words) and (name not in _PUBLISHERS or _is_first(loss[0], words)):

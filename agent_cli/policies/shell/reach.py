@@ -9,6 +9,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from itertools import islice
 from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 MATCHES_MAX = 1_000
 _PATTERNS_MAX = 50
 _GLOB = frozenset("*?[")
+_OF_PROGRAMS = late_pattern(r"/(?:etc|usr|s?bin|lib\w*|dev|proc|sys|run|tmp|var)/.*")
+_SPLIT_BY_XARGS = late_pattern(r"[\s\"'\\]")
+_ENTRIES_MAX = 20_000
 SEARCHED_ENTRIES_MAX = 20_000
 
 _IGNORE_FILES = ("/.gitignore", "/.ignore", "/.rgignore")
@@ -203,6 +207,12 @@ def _entries(top: str) -> Iterator[str]:
             yield f"{folder}/{name}"
 
 
+def has_only_words(folder: str) -> bool:
+    """Return whether each path in *folder* is one word for `xargs`; False if it has too many."""
+    paths = [folder, *islice(_entries(folder), _ENTRIES_MAX)]
+    return len(paths) <= _ENTRIES_MAX and not any(map(_SPLIT_BY_XARGS.search, paths))
+
+
 def matches(pattern: str, folder: str) -> Iterator[str]:
     """Yield at least the names that bash puts in the place of *pattern* in *folder*."""
     yield from _matches(re.sub("/+", "/", pattern), folder)
@@ -275,3 +285,15 @@ def path_beyond(written: str, reach: Reach) -> str | None:
     path = os.path.normpath(reach.root / written)
     is_used = path in _DEVICES or path.startswith(_PROGRAMS) or reach.holds(path)
     return None if is_used else path
+
+
+def is_of_person(path: str) -> bool:
+    """Return whether there is a file *path*, or a folder of that pattern, on this machine, too.
+
+    Of the home or another folder of a person: those of programs are at the same paths everywhere.
+    """
+    named = re.split(r"[^/]*[*?\[]", path)[0]
+    home, whole = map(os.path.expanduser, ("~", named))  # Path raises for an unknown user
+    is_in_home = f"{whole}/".startswith(f"{home}/")
+    is_own = is_in_home or not _OF_PROGRAMS.fullmatch(whole)
+    return whole[:1] == "/" != whole and is_own and os.path.lexists(whole)

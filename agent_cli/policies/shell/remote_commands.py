@@ -21,6 +21,7 @@ from agent_cli.policies.shell.deleted_folders import (
     is_cache,
     is_history,
 )
+from agent_cli.policies.shell.reach import is_of_person
 from agent_cli.policies.shell.readings import UNSEEN, Reading, readings
 from agent_cli.policies.shell.searches import EVERY_NAME, is_narrow
 from agent_cli.policies.shell.starters import base_name, is_shell, options_end
@@ -32,7 +33,7 @@ from agent_cli.policies.shell.syntax import (
     source,
     syntax_tree,
 )
-from agent_cli.policies.shell.words import likely_word
+from agent_cli.policies.shell.words import has_glob, likely_word
 from agent_cli.sandbox.path_sets import TEMPORARY
 from agent_cli.system.loading import late_pattern
 
@@ -111,7 +112,6 @@ _RECURSES: Final = late_pattern(r"-[a-zA-Z]*[rR][a-zA-Z]*|--r.*")
 _OF_THE_SYSTEM: Final = late_pattern(
     r"/(?:etc|boot|usr|s?bin|lib\w*|dev|proc|sys|system)/.*|(?:.*/)?\.ssh/.*"
 )
-_OF_PROGRAMS: Final = late_pattern(r"/(?:etc|usr|s?bin|lib\w*|dev|proc|sys|run|tmp|var)/.*")
 _GENERATED: Final = late_pattern(
     r"(?!/home/[^/]*(?:/\*)?$)(?:/[^/]+/|(?!/))(?:.*/)?(?:(?:node_modules|__pycache__|\.?cache"
     r"|\.(?:npm|next|nuxt|turbo|vite|(?:pytest|mypy|ruff)_cache)|dist|build|target|tmp|coverage)"
@@ -127,6 +127,14 @@ STARTED: Final = late_pattern(_STARTED)
 """What `line_of` gives for the words before the command that they start here."""
 _OF_READER: Final = late_pattern(r"-[eusxl]+|-")
 _OF_DOCUMENT: Final = frozenset({"file_descriptor", "heredoc_start", "heredoc_body", "heredoc_end"})
+# A folder of the workspace at a path of a container: `-v $PWD:/w`.
+_MOUNT: Final = late_pattern(
+    r"\$(?:PWD|\{PWD\}|\(pwd\))(?P<folder>(?:/\w[\w.-]*)*):(?P<at>(?:/\w[\w.-]*)+)(?::\w+)?"
+)
+# The folder, or the machine of the container, may be another one then.
+_SETS_FOLDER: Final = late_pattern(
+    r"(?<!\$)(?<!\$\{)\bPWD\b|\bpwd\s*\(\s*\)|\b(?:DOCKER|CONTAINER)_|(?:docker|podman|nerdctl)\s+-"
+)
 _DEPTH_MAX: Final = 4
 _DOES_NOTHING: Final = ":"
 
@@ -136,13 +144,15 @@ def removals_elsewhere(command: "Node", whole: str) -> Sequence[tuple["Node", st
     if not _LEADS_AWAY.search(source(command)):
         return ()
     words = words_of(command)
-    texts = [*map(text_of, words)]
+    texts, mount = _without_mount(words, whole)
     if (way := _way(texts, words)) is None:
         return ()
     target, at = way
     words, texts = words[at:], texts[at:]
-    if target != "machine":
-        left = _left_of(texts, target, "", whole, 0)
+    if mount and texts and base_name(texts[0] or "") in REMOVES_NAMED:
+        left = [_of_mount(each, mount) for each in texts]
+    elif target != "machine":
+        left = texts if mount else [*_left_of(texts, target, "", whole, 0)]
     elif None in texts:
         return ()
     else:
@@ -151,6 +161,26 @@ def removals_elsewhere(command: "Node", whole: str) -> Sequence[tuple["Node", st
         left = [kept, *[""] * (len(texts) - 1)] if is_changed else texts
     changed = zip(words, texts, left, strict=True)
     return [(word, shlex.quote(new) if new else "") for word, old, new in changed if new != old]
+
+
+def _without_mount(
+    words: Sequence["Node"], whole: str
+) -> tuple[list[str | None], re.Match[str] | None]:
+    """Return the texts of *words* without the one folder of the workspace to share, and that."""
+    texts = [*map(text_of, words)]
+    found = (_MOUNT.fullmatch(source(each).replace('"', "")) for each in words)
+    mounts = [(at, mount) for at, mount in enumerate(found) if mount]
+    if len(mounts) != 1 or texts[mounts[0][0] - 1] != "-v" or _SETS_FOLDER.search(whole):
+        return texts, None
+    at, mount = mounts[0]
+    return [*texts[: at - 1], "--rm", "--rm", *texts[at + 1 :]], mount
+
+
+def _of_mount(text: str | None, mount: re.Match[str]) -> str | None:
+    """Return the path *text* in a container as one of the workspace, where it is in *mount*."""
+    inside = (text or "").removeprefix(f"{mount['at']}/")
+    is_kept = inside == text or ".." in inside or has_glob(inside)
+    return text if is_kept else f".{mount['folder']}/{inside}"
 
 
 def target_of_input(words: Reading) -> Literal["here", "machine"] | None:
@@ -320,7 +350,7 @@ def _may_remove(words: Sequence[str | None], target: Target, folder: str, whole:
         return False
     if target == "new container":
         return not any(map(_ROOT_OR_HOME.fullmatch, paths))
-    if any(map(_is_here, paths)) or (
+    if any(map(is_of_person, paths)) or (
         target == "machine" and any(map(_OF_THE_SYSTEM.fullmatch, paths))
     ):
         return False
@@ -334,18 +364,6 @@ def joined(folder: str, path: str) -> str:
     """Return *path*, in *folder* if it is relative, without the `//` that `normpath` leaves."""
     whole = f"{folder}/{path}" if folder and path[0] not in "/~" else path
     return re.sub("^//", "/", os.path.normpath(whole))
-
-
-def _is_here(path: str) -> bool:
-    """Return whether there is a file *path*, or a folder of that pattern, on this machine, too.
-
-    Of the home or another folder of a person: those of programs are at the same paths everywhere.
-    """
-    named = re.split(r"[^/]*[*?\[]", path)[0]
-    home, whole = map(os.path.expanduser, ("~", named))  # Path raises for an unknown user
-    is_in_home = f"{whole}/".startswith(f"{home}/")
-    is_of_person = is_in_home or not _OF_PROGRAMS.fullmatch(whole)
-    return whole[:1] == "/" != whole and is_of_person and os.path.lexists(whole)
 
 
 def _is_filled(folder: str, script: str) -> bool:

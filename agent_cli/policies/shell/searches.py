@@ -15,8 +15,8 @@ from agent_cli.policies.shell.deleted_folders import (
     REMOVES_TREES,
     is_foreign_file,
     is_vital,
-    names_folder,
 )
+from agent_cli.policies.shell.reach import has_only_words
 from agent_cli.policies.shell.readings import Reading
 from agent_cli.policies.shell.starters import (
     FIND_ENDS,
@@ -38,10 +38,10 @@ EVERY_NAME: Final = late_pattern(r"(?>(?:.*/)?)[\"']?(?:\*+|\*\.\*|\.?\[[^\]]*\]
 """A pattern that every visible name matches, or every name with a dot, quoted in part or not."""
 
 _REMOVER_IN_TEXT: Final = late_pattern(r"\b(?:rm|unlink|shred|rmdir|truncate)\b")
-# In a script of `sh -c`: what deletes, and a name that the script is given.
+# In a script of `sh -c`.
 _REMOVES_HERE: Final = late_pattern(r"\b(?:rm|unlink|shred|truncate)\s")
 _GIVEN_NAME: Final = late_pattern(r"\s[\"']?(?:\{\}|\$[@*0-9])(?:[\"'\s]|$)")
-_SEPARATOR: Final = late_pattern(r"&&|\|\||[;&\n]")
+SEPARATOR: Final = late_pattern(r"&&|\|\||[;&\n]")
 # All files of a folder, all that git holds or does not hold, all containers, all images.
 _LISTS_ALL: Final = late_pattern(
     r"(?:\$\(|`)\s*(?:sudo\s+)?(?:ls(?:\s+-[\w-]+)*(?:\s+(?:\.|\*|\./\*?))?|g?find\s[^)`|]{0,300}"
@@ -71,7 +71,7 @@ _NOT: Final = frozenset({"!", "-not"})
 _MARKS: Final = frozenset({"(", ")", "!", ",", ";"})
 _FIRST: Final = late_pattern(r"-[HLPD-]|-O\d*")
 _ELSEWHERE: Final = frozenset({"-H", "-L", "-follow", "-files0-from"})  # by links or a list
-_XARGS: Final = late_pattern(r"xargs\b(?<!\wxargs)")  # with the literal first: found at once
+XARGS: Final = late_pattern(r"xargs\b(?<!\wxargs)")  # with the literal first: found at once
 _FEEDS: Final = late_pattern(
     r"(?:^|[;&|(){}\n]|\b(?:do|then|else))\s*g?find\s(?:[^|;&<>`()\n]|\\[();])*"
     r"(?:2>\s*/dev/null\s*)?\|\s*xargs\s+"
@@ -79,23 +79,10 @@ _FEEDS: Final = late_pattern(
     r"[^|;&<>`()\n]*(?:2?>\s*/dev/null\s*)*(?:2>&1\s*)?(?=$|[;&|)}\n])"
 )
 _OTHER_FIND: Final = late_pattern(r"\b(?:find|xargs)\s*\(|\b(?:function|alias)\b")
-# Names that end as the pattern says; a folder's content would be listed without its name.
-_SOME_NAMES: Final = late_pattern(r"(?:\w[\w.-]*/)*(?:\w[\w.-]*)?[*?][\w.*?-]*\.\w+")
-_LISTS_NAMES: Final = late_pattern(r"-[1trSdUXv]+")
-_KEEPS_SOME: Final = late_pattern(
-    r"sort(?: -[rnVu]+)*|(?:head|tail)(?: -n)? ?[-+]?\d+|[ef]?grep(?: -[vEiFwx]+)* [\w.-]+"
-)
-_REMOVES_NAMES: Final = late_pattern(r"xargs(?: -(?:r|t|n ?\d+))* rm(?: -[fv]+)*(?: --)?")
-_HIDES_ERRORS: Final = late_pattern(r"\s2>\s*/dev/null(?=\s|$)")
-# A pattern without a match may then be none at all, so that `ls` lists every name.
-_NO_PLAIN_LIST: Final = late_pattern(
-    r"[\"'\\$`(){}]|(?:^|[;&|\n]|\b(?:then|do|else))\s*\.\s|\b(?:shopt|BASHOPTS|function|alias|cd|pushd|popd|setopt|GLOBIGNORE|source)\b"
-    # They take a list as xargs does.
-    r"|\b(?:parallel|gxargs)\b"
-)
 # What `find` lists besides the names that its tests choose, or instead.
 _LISTS_OTHERS: Final = late_pattern(r"-(?:f?printf|fprint0?|f?ls|exec\w*|ok\w*|files0-from)")
 _NUL: Final = frozenset({"-0", "--null", "-0r", "-r0"})
+_ONLY_DELETE: Final = REMOVERS | REMOVES_TREES | FINDS | {"xargs", "echo"}
 _NESTED_MAX: Final = 50
 _COMMAND_WORDS_MAX: Final = 1_000
 _EITHER: Final = frozenset({True, False})
@@ -159,31 +146,8 @@ def feeds_xargs(script: str) -> bool:
 
     Neither a file that a redirection or an option names.
     """
-    count = len(_XARGS.findall(script))
+    count = len(XARGS.findall(script))
     return 0 < count == len(_FEEDS.findall(script)) and not _OTHER_FIND.search(script)
-
-
-def lists_some(script: str, root: PurePath) -> bool:
-    """Return whether each `xargs` in *script* deletes what `ls` lists of a pattern of files."""
-    if not _XARGS.search(script) or _NO_PLAIN_LIST.search(script):
-        return False
-    pipes = (each.split("|") for each in _SEPARATOR.split(_HIDES_ERRORS.sub("", script)))
-    return all(_removes_some(pipe, root) for pipe in pipes if any(map(_XARGS.search, pipe)))
-
-
-def _removes_some(pipe: Sequence[str], root: PurePath) -> bool:
-    if len(pipe) < 2:  # it reads a file, or what the script reads
-        return False
-    first, *between, last = map(str.split, pipe)
-    names = [word for word in first[1:] if not _LISTS_NAMES.fullmatch(word)]
-    return (
-        first[:1] == ["ls"]
-        and bool(names)
-        and all(map(_SOME_NAMES.fullmatch, names))
-        and not any(names_folder(each, root) for each in names)
-        and all(_KEEPS_SOME.fullmatch(" ".join(each)) for each in between)
-        and _REMOVES_NAMES.fullmatch(" ".join(last)) is not None
-    )
 
 
 def removes_each(words: Reading) -> bool:
@@ -200,7 +164,7 @@ def removes_each(words: Reading) -> bool:
 
 def _removes_its_name(script: str) -> bool:
     """Return whether *script*, of a shell, deletes a file whose name it is given."""
-    begins = ((each, _REMOVES_HERE.search(each)) for each in _SEPARATOR.split(script))
+    begins = ((each, _REMOVES_HERE.search(each)) for each in SEPARATOR.split(script))
     return any(found and _GIVEN_NAME.search(each, found.end() - 1) for each, found in begins)
 
 
@@ -220,21 +184,31 @@ def removes_output(script: str) -> bool:
 def listed_removals(seen: Sequence[Reading], root: PurePath) -> Mapping[Reading, Reading]:
     """Return, as `removals` does, each removal that `find … -print0 | xargs -0` starts in *seen*.
 
-    None if there is another `xargs`, or another `rm` that reads the same. Without -0, the name of
-    a file may hold the names of others.
+    None if there is another `xargs`, or another `rm` that reads the same. Without -0, a name may
+    hold those of other files, unless the script makes none and all are single words.
     """
     search: Reading = ()
     found: list[tuple[Reading, Reading]] = []
     for words in seen:
         name = base_name(words[0] or "") if words else ""
         if name == "xargs":
-            if not ("-print0" in search and _NUL.intersection(words) and lists_few(search, root)):
+            is_whole = "-print0" in search and not _NUL.isdisjoint(words)
+            if not lists_few(search, root) or not (is_whole or _are_words(seen, root)):
                 return {}
             tails = (words[at:] for at, word in enumerate(words) if _removes_trees(word))
             found += [((*tail, None), tail) for tail in tails]
         search = words[1:] if name in FINDS else ()
     is_alone = len(found) == sum(map(seen.count, {read for read, _ in found}))
     return dict(found) if is_alone else {}
+
+
+def _are_words(seen: Sequence[Reading], root: PurePath) -> bool:
+    """Return whether *seen* delete only, and each name that they may find is one word."""
+    names = {base_name(words[0] or "?") for words in seen if words} - _ONLY_DELETE
+    options = {word for words in seen for word in words if word and word[0] == "-"}
+    # Of `-rf`, the last letter is read as a program, too.
+    is_only = all(any(each.endswith(name) for each in options) for name in names)
+    return is_only and has_only_words(str(root))
 
 
 def _removes_trees(word: str | None) -> bool:

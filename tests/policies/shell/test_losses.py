@@ -943,7 +943,7 @@ def test_deleting_what_is_known_to_lie_in_the_workspace_is_left_to_the_rules(scr
         'rm -rf "$e"/b | find a -name b -print0 | xargs -0 rm -rf',
         "cd $d && d=packages/x | rm -rf *.log",
         "find . -print0 | xargs -0 rm -rf",
-        "find . -name __pycache__ | xargs rm -rf",
+        "cp -r a b; find . -name __pycache__ | xargs rm -rf",
         "find / -name x -print0 | xargs -0 rm -rf",
         "find .. -name x -print0 | xargs -0 rm -rf",
         "find . -name x -print0 | cat a | xargs -0 rm -rf",
@@ -1965,6 +1965,101 @@ def test_deleting_by_code_of_any_language_or_another_separator_asks(
 )
 def test_text_that_a_container_reads_deletes_there(script: str, *, expected: bool) -> None:
     """As a here-document does."""
+    assert asks(script) is expected
+
+
+@each_row(
+    ("script", "expected"),
+    [
+        *((f"docker run -v $PWD:/w {x}", False) for x in ("i rm -rf /w/build", "i", "")),
+        ('docker run --rm -v "$PWD":/w -w /w i rm -rf /w/build /w/a/b', False),
+        ('cd a && podman run -v "$(pwd)/b":/w:z i rm -rf /w/build', False),
+        *((f"docker run -v $PWD:/w i rm -rf {x}", True) for x in ("/w", "/w/", "/w/*", "/w/.git")),
+        *((f"docker run -v $PWD:/w i rm -rf {x}", True) for x in ("/w/../x", "/w/$X", "/w /x")),
+        *((f"docker run -v {x}:/w i rm -rf /w/a", True) for x in ("/", "..", "$PWD/..", "$X")),
+        ("docker run -v $PWD/.git:/w i rm -rf /w/objects", True),
+        ("docker run -v $PWD:/w -v $PWD/.git:/w/a i rm -rf /w/a", True),
+        ("docker run -v $PWD:/w -v /:/w/a i rm -rf /w/a", True),
+        ("docker run -v $PWD:/w --mount type=bind,src=/,dst=/w/a i rm -rf /w/a", True),
+        ("docker run --privileged -v $PWD:/w i rm -rf /w/a", True),
+        ("docker -H h run -v $PWD:/w i rm -rf /w/a", True),
+        ("DOCKER_HOST=h docker run -v $PWD:/w i rm -rf /w/a", True),
+        *((f"{x}; docker run -v $PWD:/w i rm -rf /w/a", True) for x in ("cd ..", "PWD=/", "cd $X")),
+        ("pwd() { echo /; }; docker run -v $(pwd):/w i rm -rf /w/a", True),
+        ("docker() { sh -c x; }; docker run -v $PWD:/w i rm -rf /w/a", True),
+    ],
+)
+def test_folder_of_the_workspace_in_a_container_is_deleted_as_here(
+    script: str, *, expected: bool
+) -> None:
+    """`-v $PWD:/w` alone says what a path there is here."""
+    assert asks(script) is expected
+
+
+@each_row(
+    ("script", "expected"),
+    [
+        ("find . -name __pycache__ | xargs rm -rf", False),
+        ("find . -type d -name __pycache__ | xargs -r rm -r", False),
+        ("find . -name __pycache__ -print0 | xargs -0 rm -rf", False),
+        ("find . -name '*' | xargs rm -rf", True),
+        ("find .. -name __pycache__ | xargs rm -rf", True),
+        ("find / -name __pycache__ | xargs rm -rf", True),
+        ("find . -name __pycache__ -o -print | xargs rm -rf", True),
+        ("cd x; find . -name __pycache__ | xargs rm -rf", True),
+        ("mkdir 'a ..'; find . -name __pycache__ | xargs rm -rf", True),
+        ("tar xf a.tar; find . -name __pycache__ | xargs rm -rf", True),
+        ("find . -name __pycache__ | tr x / | xargs rm -rf", True),
+    ],
+)
+def test_list_of_names_that_are_one_word_each_may_be_deleted(
+    script: str, *, expected: bool
+) -> None:
+    """Without -0, `a ../__pycache__` is two names, and a script may make such a folder."""
+    assert asks(script) is expected
+
+
+@pytest.mark.parametrize("name", ["a ../__pycache__", "a /__pycache__", "a'b", "a\\b", "a\nb"])
+def test_list_of_names_asks_where_one_is_more_than_a_word(name: str, tmp_path: Path) -> None:
+    """`xargs` then deletes what is in the folder around."""
+    script, rules = "find . -name __pycache__ | xargs rm -rf", CommandRules()
+    before = judge(script, rules, Reach(root=tmp_path)).verdict
+
+    (tmp_path / name).mkdir(parents=True)
+
+    assert (before, judge(script, rules, Reach(root=tmp_path)).verdict) == ("undecided", "ask")
+
+
+@each_row(
+    ("script", "expected"),
+    [
+        *((f"V=.venv; rm -rf $V; {x}/bin/pip i", False) for x in ('"$V"', "$V", '"${V}"')),
+        ("export V=.venv\n$V/bin/pip i\nrm -rf $V", False),
+        ("rm -rf $V; $V/bin/pip i", True),
+        *((f"V={x}; rm -rf $V; $V/bin/pip i", True) for x in ("/", "..", "$1", "'eval V='", "")),
+        *(
+            (f"V=a; {x}; rm -rf $V; $V/bin/pip i", True)
+            for x in ("V=/", "read V", "for V in /; do :; done")
+        ),
+        *((f"{x}; rm -rf $V; $V/bin/pip i", True) for x in ("V=a; . x", "V=a; cd ..", "V=(/)")),
+    ],
+)
+def test_program_in_a_folder_that_the_script_names_sets_no_variable(
+    script: str, *, expected: bool
+) -> None:
+    """It is a path, so no builtin, unless the value has a blank."""
+    assert asks(script) is expected
+
+
+@each_row(
+    ("script", "expected"),
+    [
+        *((f"goreleaser {x}", False) for x in ("build", "build --snapshot", "check", "init")),
+        *((f"goreleaser {x}", True) for x in ("", "release", "-f build release", "r --clean")),
+    ],
+)
+def test_building_without_a_release_publishes_nothing(script: str, *, expected: bool) -> None:
+    """The subcommand must be the first word: a file of settings may have its name."""
     assert asks(script) is expected
 
 
