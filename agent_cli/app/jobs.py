@@ -52,6 +52,8 @@ class JobHost:
         workspace: "Workspace",
         announce: HeldEvents,
         agent: Callable[[], Agent],
+        *,
+        until_compacted: Callable[[], Awaitable[None]],
     ) -> None:
         """Supervise no job yet.
 
@@ -59,7 +61,9 @@ class JobHost:
             workspace: The workspace that runs the jobs.
             announce: Receives warnings.
             agent: Returns the agent to inform, which is built later.
+            until_compacted: Waits for a compaction on request: no run begins beside it.
         """
+        self._until_compacted = until_compacted
         self.own_jobs = AgentJobs(workspace, announce, agent)
         self._workspace = workspace
         self._jobs = workspace.shared.jobs
@@ -176,6 +180,7 @@ class JobHost:
             await self._looked.wait()
             self._looked.clear()
             agent = self._agent()
+            await self._until_compacted()
             await agent.wait_for_idle()
             is_urgent = self.is_attended() and (
                 self._jobs.take_urgent(self.own_jobs.started()) or self._has_news()

@@ -99,7 +99,12 @@ class Workbench:
         )
         self.ask_beside = self.watches.fallback.beside(self.calls.stream)
         self._kept_warm = kept_warm(self, startup, one_shot=one_shot)
-        self.jobs = JobHost(self.session.workspace, self.announce, lambda: self.agent)
+        self.jobs = JobHost(
+            self.session.workspace,
+            self.announce,
+            lambda: self.agent,
+            until_compacted=lambda: self.context.until_compacted(),
+        )
         self.goal = self._new_goal(one_shot=one_shot)
         self.receipts = SessionReceipts(self.session, lambda: self.agent.conversation, announce)
         self.servers = self._new_servers(one_shot=one_shot)

@@ -252,6 +252,33 @@ async def test_end_of_a_job_is_reported_once_after_a_compaction(
         assert [now.runs, len(now.api.requests)] == [4, 6]
 
 
+async def test_end_of_a_job_starts_no_run_beside_a_compaction(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It would be sent, and pay for, the whole history that is being summarised."""
+    monkeypatch.setenv("AGENT_CLI_COMPACTION__PROTECTED_TAIL_MESSAGES", "1")
+    gate = Gate()
+    summary = reply("Summary.", gate=gate, hold_at=0)
+    script = (reply(JOB), reply("Up. " * 99), reply("Two."), summary, reply("Seen."))
+    async with here(monkeypatch, *script) as now:
+        await now.app.agent.prompt("go")
+        await now.app.agent.prompt("two")
+        compacting = asyncio.create_task(now.app.compact(""))
+        await until(gate.reached.is_set)
+        now.go()
+        await now.ended()
+        for _ in range(9):
+            await asyncio.sleep(0)
+        runs_beside = now.runs
+        gate.open()
+        await compacting
+        await now.until_run(3)
+
+        assert runs_beside == 2
+        assert "ended with exit 3" in now.told()
+        assert "Up. Up." not in json.dumps(now.api.requests[-1].body["messages"])
+
+
 async def test_plan_mode_allows_reading_a_job_and_refuses_starting_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

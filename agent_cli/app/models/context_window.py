@@ -1,5 +1,6 @@
 """The use of the model's context window by a conversation, and its reduction on request."""
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
@@ -59,6 +60,7 @@ class ContextWindow:
         self._model = model
         self._tools = tools
         self._publish = publish
+        self._compacting = asyncio.Lock()
 
     def parts(self) -> Mapping[str, int]:
         """Return the estimated tokens of the next request by kind of content."""
@@ -130,8 +132,14 @@ class ContextWindow:
         Raises:
             AgentCliError: There is nothing to compact, or compaction failed.
         """
-        if not await self._compaction.compact_now(self._agent.next_turn(), focus=focus):
-            raise AgentCliError("there is nothing to compact yet")
+        async with self._compacting:
+            if not await self._compaction.compact_now(self._agent.next_turn(), focus=focus):
+                raise AgentCliError("there is nothing to compact yet")
+
+    async def until_compacted(self) -> None:
+        """Return when no `compact` is going on."""
+        async with self._compacting:
+            pass
 
     def uncompact(self) -> None:
         """Restore the older messages that a summary or a message limit left out.
