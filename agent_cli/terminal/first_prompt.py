@@ -6,7 +6,7 @@ each of its lines would be sent as a prompt of its own.
 """
 
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -59,10 +59,13 @@ class FirstPrompt:
         with suppress(termios.error, OSError):  # the terminal is gone
             # The terminal delivers whole lines, and an empty read at Ctrl-D.
             while _is_typed() and (line := os.read(0, _LINE_BYTES_MAX)):
-                lines.append(_unmarked(line.decode(errors="replace").rstrip("\n")))
+                lines.append(line.decode(errors="replace"))
+            if _is_open("".join(lines)):
+                # No Enter ended the paste: with the backslash one is waited for.
+                lines.append(_keys_pressed().replace("\r", "\n") + "\\")
             termios.tcflush(0, termios.TCIFLUSH)
             _print(f"\r\x1b[J{_MARKS_NONE}")
-        return lines
+        return [*_prompts_in(lines)]
 
     def set_aside(self) -> None:
         """Remove the prompt for a question, and keep the keys that were pressed.
@@ -93,6 +96,24 @@ class FirstPrompt:
 
 
 FIRST_PROMPT: Final = FirstPrompt()
+
+
+def _prompts_in(lines: Iterable[str]) -> Iterator[str]:
+    """Yield each of *lines* without its end; those of a paste together, without its marks."""
+    held = ""
+    for line in lines:
+        held += line
+        if not _is_open(held):
+            yield _unmarked(held).rstrip("\r\n")
+            held = ""
+    if held:
+        yield _unmarked(held).rstrip("\r\n")
+
+
+def _is_open(text: str) -> bool:
+    """Return whether *text* ends within a paste."""
+    begin, end = _PASTE.split("{}")
+    return text.rfind(begin) > text.rfind(end)
 
 
 def _is_quiet_terminal() -> bool:

@@ -234,6 +234,25 @@ def test_screen_reader_mode_loses_no_line_entered_at_the_first_prompt() -> None:
     assert said_by_user(api.requests[-1].body) == ["go"]
 
 
+@pytest.mark.parametrize("end", ["\r", ""], ids=["sent", "without Enter"])
+def test_screen_reader_mode_sends_a_paste_at_the_first_prompt_as_one_prompt(end: str) -> None:
+    """Each of its lines was sent on its own, and the last one was lost without Enter."""
+    settings = user_settings_file()
+    settings.parent.mkdir(parents=True)
+    settings.write_text("[ui]\nscreen_reader = true")
+    with serve_in_thread(reply("ok then")) as api, gated(api) as terminal:
+        terminal.until(lambda: terminal.last_row == "you>")
+        terminal.send(f"\x1b[200~one\rtwo\rthree\x1b[201~{end}")
+        terminal.until("three")
+        go_on()
+        terminal.until("three\\" if not end else "ok then")
+        assert len(api.requests) == (1 if end else 0)
+        terminal.send("" if end else "\r")
+        terminal.until("ok then")
+
+    assert said_by_user(api.requests[-1].body) == ["one\ntwo\nthree"]
+
+
 def test_dumb_terminal_shows_no_first_prompt() -> None:
     """It could not be erased there, and would be left above the prompt of the plain session."""
     with serve_in_thread() as api, gated(api, TERM="dumb") as terminal:
