@@ -251,6 +251,8 @@ class App:
         """
         model = self.find_model(name)
         await self._switch(model, requested=name, source=source, confirm=confirm)
+        if lacking := self._bench.calls.lacking(model):
+            self._bench.announce.warn(lacking)
 
     def price_of_model(self, name: str) -> "Reread | None":
         """Return the tokens that the next request to the model *name* reads anew; None if none."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from agent_cli.system import paths
 from tests.e2e.program import AGENT_CLI, KEY, agent_cli, environment
-from tests.messages_api import reply, serve_in_thread, text, tool_use
+from tests.messages_api import error, reply, serve_in_thread, text, tool_use
 from tests.repl.terminal import Terminal
 from tests.tables import each_row
 from tests.waiting import wait_until
@@ -302,6 +302,18 @@ def test_permissions_command_finds_a_rule_with_and_without_its_dot(
 
     assert (f"no longer allowed in this project: {kept}" in ran.stderr) is is_found
     assert (f"no rule is {named}" in ran.stderr) is not is_found
+
+
+def test_model_command_says_that_fast_mode_pauses() -> None:
+    """It named the fast model, and the next replies came at the usual speed."""
+    limit = error(429, "rate_limit_error", "fast mode limit reached")
+    with serve_in_thread(limit, reply("Usual.")) as api:
+        ran = agent_cli("--model", "opus-fast", script="go\n/model opus-fast\n", api=api)
+
+    assert ran.stdout.startswith("Usual.")
+    [first, second] = re.findall("fast mode: not used for the next [^:\n]*", ran.stderr)
+    assert first.endswith("10 min")
+    assert re.search(r"next (10 min|9 min \d+ s)$", second)
 
 
 def test_permissions_command_adds_a_rule_and_takes_it_back() -> None:

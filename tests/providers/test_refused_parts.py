@@ -260,6 +260,23 @@ async def test_fast_mode_that_is_refused_or_used_up_is_off(
     assert caplog.text.count(warning) == 1
 
 
+def test_pause_of_fast_mode_is_told_for_the_models_that_have_it() -> None:
+    now_s = 0.0
+    refused = RefusedParts(Connection(), lambda: now_s)
+    asked = request(model=FAST)
+    limit = CallFailed(ModelError("limit", status=429), retryable=True)
+    usual = request(model=FAST.removesuffix("-fast")).model
+
+    before = refused.lacking(asked.model)
+    refused.retry(asked, refused.parameters(asked), limit, tries=0)
+    now_s = 120.0
+    during = [refused.lacking(each) for each in (asked.model, usual)]
+    now_s = 600.0
+
+    assert during == ["fast mode: not used for the next 8 min", ""]
+    assert [before, refused.lacking(asked.model)] == ["", ""]
+
+
 @pytest.mark.parametrize(
     ("asked_delay_s", "pause_s"), [(None, 600.0), (3.0, 600.0), (900.0, 900.0)]
 )

@@ -61,6 +61,10 @@ class SessionProvider(Provider, Protocol):
         """Return whether a change of the effort leaves what *model* has cached."""
         ...
 
+    def lacking(self, model: Model) -> str:
+        """Return what requests for *model* do without now, as a sentence; "" if nothing."""
+        ...
+
     async def aclose(self) -> None:
         """Close the connections that are kept for the next request."""
         ...
@@ -116,6 +120,9 @@ class _ProgramProvider:
 
     def states_effort(self, model: Model) -> bool:  # noqa: ARG002 - as above
         return False
+
+    def lacking(self, model: Model) -> str:  # noqa: ARG002 - as above
+        return ""
 
     async def aclose(self) -> None:
         pass

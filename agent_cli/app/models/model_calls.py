@@ -196,6 +196,10 @@ class ModelCalls:
         """Return whether a change of the effort leaves what the model has cached."""
         return self._provider.states_effort(self.named(model_id))
 
+    def lacking(self, model: Model) -> str:
+        """Return what requests for *model* do without now, as a sentence; "" if nothing."""
+        return self._provider.lacking(model)
+
     def preload(self) -> None:
         """Import the provider's client in the background."""
         self._provider.preload()

@@ -128,6 +128,10 @@ class AnthropicMessages:
         """Return whether *model* reads a change of the effort in a message, behind its cache."""
         return self._refused.takes(MESSAGE_EFFORT, model)
 
+    def lacking(self, model: Model) -> str:
+        """Return what requests for *model* do without now, as a sentence; "" if nothing."""
+        return self._refused.lacking(model)
+
     async def aclose(self) -> None:
         """Close the running event loop's connections, if any; the next request opens new ones."""
         await self._clients.aclose()

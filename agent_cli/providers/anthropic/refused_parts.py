@@ -112,6 +112,12 @@ class RefusedParts:
         where = self._connection
         return beta in usable(model, where.platform, compat=where.compat, refused=self._unused)
 
+    def lacking(self, model: Model) -> str:
+        """Return a sentence about the pause of fast mode if *model* has it; "" without one."""
+        where, pause_s = self._connection, self._fast_from_s - self._clock()
+        asked = usable(model, where.platform, compat=where.compat, refused=self._betas)
+        return _paused(pause_s) if pause_s > 0 and FAST_MODE in asked else ""
+
     def retry(
         self, request: ModelRequest, sent: dict[str, Json], failed: CallFailed, *, tries: int
     ) -> ModelRequest | None:
@@ -170,11 +176,7 @@ class RefusedParts:
 
     def _pause_fast_mode(self, failed: CallFailed) -> None:
         pause_s = max(failed.asked_delay_s or 0.0, _FAST_PAUSE_MIN_S)
-        _warn(
-            f"fast mode: not used for the next {requested_duration(pause_s)}",
-            failed,
-            "fast mode paused",
-        )
+        _warn(_paused(pause_s), failed, "fast mode paused")
         self._fast_from_s = self._clock() + pause_s
 
     def _makes_room(self, failed: CallFailed, sent: dict[str, Json]) -> bool:
@@ -221,6 +223,10 @@ class RefusedParts:
         if media_data(block) not in self._media:
             return ""
         return without_document(block, REFUSED_DOCUMENT) if is_document(block) else LEFT_OUT
+
+
+def _paused(pause_s: float) -> str:
+    return f"fast mode: not used for the next {requested_duration(pause_s)}"
 
 
 def _warn(text: str, failed: CallFailed, event: str = "") -> None:

@@ -156,6 +156,11 @@ class OpenAIChat:
         del model
         return False
 
+    def lacking(self, model: Model) -> str:
+        """Return "": nothing is left out for a time."""
+        del model
+        return ""
+
     async def aclose(self) -> None:
         """Close the running loop's connections; the next request opens others."""
         if pool := self._pools.pop(asyncio.get_running_loop(), None):
