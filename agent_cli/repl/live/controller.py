@@ -12,7 +12,7 @@ from typing import Final
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted, AgentCliError
-from agent_cli.contracts.events import AgentEnd, AgentStart, Event, MessageStart
+from agent_cli.contracts.events import AgentEnd, AgentStart, Event, MessageStart, Notice
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.core.run import RunResult
 from agent_cli.repl import Look
@@ -363,6 +363,8 @@ class LiveShell:
                 self._unsent.keep(self.queued)
                 self.display.user_message(self._screen.echo(message.text))
                 self._screen.refresh()
+            case Notice():  # perhaps of the command, which stands above it
+                self._lines_of_work.show_echo()
             case _:
                 pass
         self._asides(event)

@@ -301,6 +301,35 @@ async def test_command_typed_at_a_question_while_nothing_runs_stands_above_its_o
         assert "\n".join(it.rows).count("you> /clear") == 1
 
 
+async def test_command_typed_at_a_question_stands_above_what_it_reports_after_the_answer(
+    tmp_path: Path,
+) -> None:
+    """`/compact` stood below "summarizing" and "compacted", as if it came again."""
+    app, answered = Application(), asyncio.Event()
+
+    async def compact(focus: str) -> None:
+        app.agent.publish(Notice("info", f"summarizing: {focus}"))
+        await answered.wait()
+        app.agent.publish(Notice("info", "compacted"))
+
+    app.compact = compact  # type: ignore[method-assign]
+    async with session(tmp_path, app=app) as it:
+        asking = it.screen.asking.select("allow? ", [Choice("Yes", ("y",))], text="decline")
+        answer = asyncio.ensure_future(asking)
+        await accepts_answers(it)
+        it.type("/compact go\r")
+        await it.until(lambda: "you> /compact go" in it.rows)
+        it.type("y\r")
+        await answer
+        await shown(it, "summarizing: go")
+        answered.set()
+        await shown(it, "compacted")
+        rows = it.rows
+
+    at = [rows.index(row) for row in ("you> /compact go", "summarizing: go", "compacted")]
+    assert at == sorted(at)
+
+
 async def test_line_that_waits_for_an_answer_does_not_repeat_the_question(tmp_path: Path) -> None:
     """The question stood there twice, with nothing between."""
     async with session(tmp_path) as it:
