@@ -316,6 +316,16 @@ def test_model_command_says_that_fast_mode_pauses() -> None:
     assert re.search(r"next (10 min|9 min \d+ s)$", second)
 
 
+def test_goal_whose_run_failed_says_how_it_goes_on() -> None:
+    """It was called active, and nothing ran."""
+    refused = error(401, "authentication_error", "invalid x-api-key")
+    with serve_in_thread(refused) as api:
+        ran = agent_cli(script="/goal --check false make it green\n/goal\n", api=api)
+
+    assert "goal (active): make it green" in ran.stderr
+    assert "your next prompt goes on with it, /goal off ends it" in ran.stderr
+
+
 def test_permissions_command_adds_a_rule_and_takes_it_back() -> None:
     """At once and for later sessions, as "don't ask again" does; rules of other files stay."""
     touch = reply(tool_use("bash", {"command": "touch made"}))

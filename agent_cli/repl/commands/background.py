@@ -344,7 +344,9 @@ def _goal_status(context: Context) -> str:
         limits.append(f"at most {dollars(in_microdollars(goal.cost_max_usd))}")
     check = [f"check: {goal.check}"] if goal.check else []
     state = f"{progress.state}: {progress.reason}" if progress.reason else progress.state
-    ends = ["/goal off ends it"] if progress.state == "active" else []
+    # Its run may have failed, or was stopped.
+    goes_on = "" if context.app.agent.state.is_streaming else "your next prompt goes on with it, "
+    ends = [f"{goes_on}/goal off ends it"] if progress.state == "active" else []
     return "\n".join([f"goal ({state}): {goal.text}", *check, " · ".join(limits), *ends])
 
 
