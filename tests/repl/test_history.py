@@ -1,5 +1,7 @@
 """The history: prompts of earlier sessions."""
 
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -31,3 +33,17 @@ def test_only_the_end_of_a_large_history_file_is_read(monkeypatch: pytest.Monkey
     monkeypatch.setattr(input_line, "_READ_BYTES_MAX", 300)
 
     assert stored(path) == ["the last"]
+
+
+def test_long_prompts_of_two_sessions_do_not_mix(tmp_path: Path) -> None:
+    """One began in the middle of another, which lost its end."""
+    path = tmp_path / "history"
+    sessions = [PrivateHistory(path, warn=pytest.fail) for _ in range(2)]
+    prompts = ["\n".join([name * 60] * 300) for name in "ab"]
+
+    with ThreadPoolExecutor() as pool:
+        for session, prompt in zip(sessions, prompts, strict=True):
+            for _ in range(25):
+                pool.submit(session.store_string, prompt)
+
+    assert Counter(stored(path)) == dict.fromkeys(prompts, 25)

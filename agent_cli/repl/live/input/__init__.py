@@ -5,6 +5,7 @@ Imported before the first prompt: standard library and prompt_toolkit only.
 
 import os
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -162,9 +163,12 @@ class PrivateHistory(FileHistory):
             return ()
 
     def store_string(self, string: str) -> None:
-        """Append *string* to the file."""
+        """Append *string* in one write: another session may append at the same time."""
+        lines = "".join(f"+{line}\n" for line in string.split("\n"))
+        entry = f"\n# {datetime.now()}\n{lines}".encode(errors="replace")
         try:
-            super().store_string(string)
+            with self._path.open("ab", buffering=0) as file:
+                file.write(entry)
         except OSError as error:
             self._warn_once(error)
 
