@@ -362,27 +362,26 @@ def _before_moves(
         target = os.path.normpath(within(named, root))
         # What is not known may be any link of the workspace.
         for each in (os.path.normpath(within(word or "*", root)) for word in sources):
-            origins.setdefault(target, []).append(each)
-            moved = os.path.normpath(f"{target}/{PurePath(each).name}")
-            origins.setdefault(moved, []).append(each)
+            for moved in (target, os.path.normpath(f"{target}/{PurePath(each).name}")):
+                origins.setdefault(moved, []).append(each)
     found, new = set[str](), {*paths} if origins else set[str]()
+    patterns = {each: origins.pop(each) for each in [*filter(has_glob, origins)]}
     for _ in range(_MOVES_MAX):
-        each_before = chain.from_iterable(_renamed(path, origins) for path in new)
+        each_before = chain.from_iterable(_renamed(path, origins, patterns) for path in new)
         new = {*islice(each_before, _TARGETS_MAX)} - found
         found |= new
     return found
 
 
-def _renamed(path: str, origins: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Yield *path* with what begins it replaced by each of its *origins*."""
+def _renamed(path: str, *origins: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Yield *path* with what begins it replaced by each of its *origins*: of names, of patterns."""
     path = path.removeprefix("./")
-    for now, before in origins.items():
-        if has_glob(now):
-            parts, length = path.split("/"), now.count("/") + 1
-            is_behind = len(parts) > length and fnmatchcase("/".join(parts[:length]), now)
-            yield from ("/".join((each, *parts[length:])) for each in before if is_behind)
-        elif path.startswith(f"{now}/"):
-            yield from (each + path[len(now) :] for each in before)
+    for end in (at for at, sign in enumerate(path) if sign == "/"):
+        yield from (each + path[end:] for each in origins[0].get(path[:end], ()))
+    for now, before in origins[1].items():
+        parts, length = path.split("/"), now.count("/") + 1
+        is_behind = len(parts) > length and fnmatchcase("/".join(parts[:length]), now)
+        yield from ("/".join((each, *parts[length:])) for each in before if is_behind)
 
 
 def _is_behind(word: str | None, links: Sequence[str], root: PurePath) -> bool:

@@ -162,7 +162,7 @@ def files_run(
             kinds[path.rpartition("/")[2]] |= of_path
     if not kinds:
         return
-    scripts = (*scripts, *within)
+    scripts, patterns = (*scripts, *within), [*filter(has_glob, kinds)]
     named, done = _run_as_named(seen, script), set[tuple[str, ...]]()
     nodes = [*chain.from_iterable(descendants(syntax_tree(each)) for each in scripts)]
     # From the end on: a file may be made of one that was written before.
@@ -171,12 +171,13 @@ def files_run(
         if opened is None or ">" not in source(node):
             continue
         path = _plain_path(_QUOTE.sub("", source(opened)))
-        if not (of_path := _kinds_of(path, kinds)):
+        if not (of_path := _kinds_of(path, kinds, patterns)):
             continue
         part = source(_statement_around(node))
         if _REDIRECTS_ALL.search(part) or part.partition(" ")[0] in _functions(script):
             part = script
         for each in _files_read(part) if (part, "", *of_path) not in done else ():
+            patterns += [each] if has_glob(each) and each not in kinds else []
             kinds[each] |= of_path
         done.add((part, "", *of_path))
         for kind in of_path:
@@ -186,7 +187,7 @@ def files_run(
     each_written = (_written_by_programs(readings(each), each) for each in (script, *within))
     paths = defaultdict[tuple[str, FileKind], dict[str, None]](dict)
     for part, path in chain.from_iterable(each_written):
-        for kind in _kinds_of(path, kinds):
+        for kind in _kinds_of(path, kinds, patterns):
             paths[part, kind][path] = None
     for (part, kind), written in paths.items():
         yield from _as_run(part, [*written], kind, named)
@@ -228,13 +229,18 @@ def _files_read(part: str) -> Collection[str]:
     return {each.rpartition("/")[2] for each in found}
 
 
-def _kinds_of(path: str, kinds: Mapping[str, Set[FileKind]]) -> Set[FileKind]:
-    """Return what runs the file *path*, by the *kinds* of each name that is run."""
+def _kinds_of(
+    path: str, kinds: Mapping[str, Set[FileKind]], patterns: Sequence[str]
+) -> Set[FileKind]:
+    """Return what runs the file *path*, by the *kinds* of each name, of which some are *patterns*.
+
+    They are few, and looking for them each time took a tenth of a judgement.
+    """
     name = path.rpartition("/")[2]
     found: set[FileKind] = {*kinds.get(name, ())}
     if not {"$", "`"}.isdisjoint(name):
         found |= {"shell", *chain.from_iterable(kinds.values())}
-    for pattern in (each for each in kinds if each != _ANY_FILE and has_glob(each)):
+    for pattern in (each for each in patterns if each != _ANY_FILE):
         found |= kinds[pattern] if fnmatchcase(name, pattern) else set()
     found |= {
         each for each in kinds.get(_ANY_FILE, ()) if each == "shell" or not _DATA.fullmatch(name)
