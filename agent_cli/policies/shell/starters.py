@@ -90,6 +90,7 @@ _STARTS_BEHIND: Final[Mapping[str, Sequence[tuple[str, frozenset[str]]]]] = Mapp
             ("conda mamba", "", "run"),
             ("bundle asdf aws-vault chamber tox lerna stack cabal opam rbenv", "", "exec"),
             ("cargo", "watch", "-s --shell -x --exec"),
+            ("just mix", "", "--command cmd"),
             ("mise", "", "exec x"),
             ("op doppler infisical", "", "run"),
             ("sops", "", "exec-env exec-file"),

@@ -1937,6 +1937,7 @@ def test_less_common_ways_to_delete_ask(script: str, *, expected: bool) -> None:
         ("echo 'puts hello' | tclsh", False),
         *(("swift build", False), ("swift test && scala a.sc", False), ("R CMD check .", False)),
         ("psql -c \"COPY (SELECT 1) TO PROGRAM 'rm -rf /srv'\"", True),
+        *((f"{x} git reset --hard", True) for x in ("just --command", "mix cmd", "opam exec --")),
         *(("stack exec -- rm -rf ~", True), ("cargo watch -x run -s 'rm -rf ~'", True)),
         *(("tar --remove-files -cf a.tar ~/work", True), ("7z a -sdel a.7z ~", True)),
         *(("tar --remove-files -cf a.tar src", False), ("tar -cf a.tar ~/work", False)),
