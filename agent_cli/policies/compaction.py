@@ -1,7 +1,7 @@
 """Replace older messages by a summary before the conversation outgrows the model's window.
 
 The first user message and the last messages stay unchanged; replaced messages stay in the timeline.
-If no summary can be made, the oldest rounds are left out without one, unless the world is at fault.
+If no summary can be made, the oldest rounds are left out without one; in an outage they stay.
 """
 
 from bisect import bisect_left
