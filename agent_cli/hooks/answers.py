@@ -35,10 +35,17 @@ _BLOCKED_BY_EXIT_2: Final = frozenset(
 _TEXT_IS_CONTEXT: Final = frozenset(
     {"UserPromptSubmit", "UserPromptExpansion", "SessionStart", "PreCompact"}
 )
+_EITHER: Final = frozenset(
+    {
+        *("permissionDecision", "permissionDecisionReason", "updatedInput", "updatedToolOutput"),
+        *("additionalContext", "watchPaths", "retry", "action", "content"),
+    }
+)
+"""Fields of hookSpecificOutput that count beside it, too: a guard's "deny" must not be overlooked."""
 _KEYS: Final = frozenset(
     {
         *("hookSpecificOutput", "decision", "continue", "systemMessage", "suppressOutput"),
-        *("additionalContext", "updatedToolOutput", "async"),
+        *("permissionDecision", "updatedInput", "additionalContext", "updatedToolOutput", "async"),
     }
 )
 """An object with none of them is no answer, but a part of a text."""
@@ -223,6 +230,7 @@ def _parsed(hook: Hook, stdout: str) -> HookAnswer:
     named = specific.get("hookEventName", hook.event)
     if named != hook.event:
         raise _Faulty(f"hookEventName must be {hook.event}, not {named!r}")
+    specific = {**{name: printed[name] for name in _EITHER & printed.keys()}, **specific}
     answer = _answer(hook, printed, specific)
     # With other lines before it, it may be part of a command or a file that the hook prints.
     return answer if is_alone else _restricting(answer)
@@ -273,13 +281,13 @@ def _last_object(text: str) -> dict[str, Json]:
 
 def _answer(hook: Hook, printed: Mapping[str, Json], specific: Mapping[str, Json]) -> HookAnswer:
     decision, reason, updated = _decision(hook, printed, specific)
-    contexts = _text(specific, "additionalContext") or _text(printed, "additionalContext")
+    contexts = _text(specific, "additionalContext")
     stops = ""
     if printed.get("continue") is False:
         stops = _text(printed, "stopReason") or f"{hook.shown} ended the run"
     elif decision == "deny" and _interrupts(hook, printed, specific):
         stops = reason
-    output = specific.get("updatedToolOutput", printed.get("updatedToolOutput"))
+    output = specific.get("updatedToolOutput")
     if output is not None and not isinstance(output, str):
         output = json.dumps(output, ensure_ascii=False)
     message = _text(printed, "systemMessage")

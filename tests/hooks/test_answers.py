@@ -30,6 +30,19 @@ def test_json_output_of_a_guard_decides(word: str, decision: str) -> None:
     assert (answer.decision, answer.reason) == (decision, "why")
 
 
+def test_fields_of_the_event_count_beside_the_object_for_them_too() -> None:
+    """A guard that printed {"permissionDecision": "deny"} let every call run."""
+    refusal = said("PreToolUse", {"permissionDecision": "deny", "reason": "why"})
+    changed = said("PreToolUse", {"updatedInput": {"command": "ls"}})
+    watched = said("SessionStart", {"watchPaths": ["a.py"]})
+    filled = said("Elicitation", {"action": "decline"})
+    behind = said("PreToolUse", 'Welcome!\n{"permissionDecision": "deny", "reason": "why"}')
+
+    assert (refusal.decision, refusal.reason) == (behind.decision, behind.reason) == ("deny", "why")
+    assert (changed.updated, watched.watch) == ({"command": "ls"}, ("a.py",))
+    assert filled.filled and filled.filled.action == "decline"
+
+
 @each_row("event", ["PreToolUse", "PermissionRequest", "UserPromptSubmit", "Stop", "PreCompact"])
 def test_exit_code_2_denies_with_stderr_as_the_reason(event: str) -> None:
     assert said(event, code=2, stderr="not here\n") == HookAnswer("deny", "not here")
