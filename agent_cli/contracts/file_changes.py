@@ -89,6 +89,7 @@ class Difference:
         removed: Number of lines.
         note: A remark for the user, or "": another program changed it too, it is binary, ...
         shown: `diff` for the screen: long lines are cut around what differs in them.
+        is_empty: It is a new file without content, so there is nothing to compare.
     """
 
     path: Path
@@ -98,6 +99,7 @@ class Difference:
     removed: int = 0
     note: str = ""
     shown: str = ""
+    is_empty: bool = False
 
 
 class FileChangesPort(Protocol):

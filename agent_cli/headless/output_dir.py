@@ -114,7 +114,7 @@ def _patch(changes: Sequence["Difference"], root: Path) -> Iterator[str]:
         name = str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
         if change.note:
             yield f"# {name}: {change.note}\n"
-        if not change.diff and change.note:
+        if change.note and not (change.diff or change.is_empty):
             continue
         a, b = f"a/{name.lstrip('/')}", f"b/{name.lstrip('/')}"
         yield f"diff --git {a} {b}\n"

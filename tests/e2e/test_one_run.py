@@ -152,6 +152,7 @@ def test_the_output_directory_has_the_result_the_session_and_a_patch(
     with serve_in_thread(
         reply(written("a b.txt", "one\ntwo\n")),
         reply(written("c.txt", f"{'3' * 9_000}\n")),
+        reply(written("__init__.py", "")),
         reply("Done."),
     ) as api:
         run = agent_cli("-p", "go", *YOLO, *JSON, "--output-dir", str(out), api=api)
@@ -164,6 +165,7 @@ def test_the_output_directory_has_the_result_the_session_and_a_patch(
     assert {file.name: file.read_text() for file in other.iterdir()} == {
         "a b.txt": "one\ntwo\n",
         "c.txt": f"{'3' * 9_000}\n",
+        "__init__.py": "",
     }
     assert sorted(file.name for file in out.iterdir()) == [
         *("changes.diff", "result.json", "session.jsonl"),

@@ -378,7 +378,8 @@ def _compared(
         notes.append("changed by somebody else too")
     if was_there and now is not None and now == before:
         return Difference(path, kind, "", note="; ".join(notes)) if notes else None
-    if not was_there and now == b"":
+    is_empty = not was_there and now == b""
+    if is_empty:
         notes.append("empty")
     if before is None:
         notes.append("what it held before was not kept")
@@ -389,5 +390,6 @@ def _compared(
     else:
         found = diff(decode(before)[0], decode(now or b"")[0], lines_max=None)
         counts = (found.added, found.removed)
-        return Difference(path, kind, found.whole, *counts, "; ".join(notes), shown=found.text)
+        about = "; ".join(notes)
+        return Difference(path, kind, found.whole, *counts, about, found.text, is_empty)
     return Difference(path, kind, "", note="; ".join(notes))
