@@ -44,7 +44,7 @@ class GoalProgress:
     Attributes:
         goal: The goal.
         state: "stopped": a limit was reached, nothing changed any more, or the user ended it.
-        rounds: How often the model ended its work without having reached it.
+        rounds: How often the model ended its work, with the time that it reached the goal.
         elapsed_s: The time that runs took for it.
         spent_before: What the conversation and its agents had cost then, in microdollars.
         exit_code: The exit code of the last check; None if there was none, or it did not end.

@@ -179,7 +179,8 @@ class Pursuit:
             self._give_up(progress, "blocked", f"the model says what blocks it: {blocked}")
         if not progress.goal.check:
             if evidence := claims.get("DONE"):
-                self._meet(progress, f"goal reached, says the model: {evidence}")
+                met = replace(progress, rounds=progress.rounds + 1)
+                self._meet(met, f"goal reached, says the model: {evidence}")
                 return ()
             return self._go_on(progress, "the goal is not reported as reached", then="; go on")
         return await self._checked(progress)
@@ -197,7 +198,8 @@ class Pursuit:
             return ()
         progress = replace(progress, exit_code=run.exit_code)
         if run.exit_code == 0:
-            rounds = counted(progress.rounds + 1, "round")
+            progress = replace(progress, rounds=progress.rounds + 1)
+            rounds = counted(progress.rounds, "round")
             self._meet(progress, f"goal reached: `{check}` exits with 0 · {rounds}")
             return ()
         how = "did not end" if run.exit_code is None else f"failed with exit {run.exit_code}"

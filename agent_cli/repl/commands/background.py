@@ -338,8 +338,7 @@ def _goal_status(context: Context) -> str:
     goal = progress.goal
     passed = whole_seconds(int(progress.elapsed_s))
     most = f" of {requested_duration(goal.time_max_s)}" if goal.time_max_s else ""
-    rounds = progress.rounds + (progress.state == "met")  # the one that met it counts, too
-    limits = [f"{rounds} of {counted(goal.rounds_max, 'round')}", f"{passed}{most}"]
+    limits = [f"{progress.rounds} of {counted(goal.rounds_max, 'round')}", f"{passed}{most}"]
     if goal.cost_max_usd:
         limits.append(f"at most {dollars(in_microdollars(goal.cost_max_usd))}")
     check = [f"check: {goal.check}"] if goal.check else []
