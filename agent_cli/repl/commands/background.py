@@ -362,5 +362,5 @@ GOAL_COMMAND: Final = Command(
     without_prompt=("", *_ENDS),
     choices=lambda _app: {_OFF: "end the goal"},
     more="The check runs in the sandbox whenever the model ends its turn; while it fails, the model"
-    " reads its output and goes on. Without a name, /goal shows how far it is.",
+    " reads its output and goes on. /goal alone shows how far it is, /goal off ends it.",
 )

@@ -248,7 +248,7 @@ _GROUPS: Final[Mapping[str, Sequence[Command]]] = {
 COMMANDS: Final = tuple(chain.from_iterable(_GROUPS.values()))
 
 _FAULTS_MAX: Final = 5
-_CHOICES_MAX: Final = 50
+_CHOICES_MAX: Final = 10
 _KEYS: Final = (
     ("Enter", "send; during a run: with its next request (Arrow-up: edit it)"),
     ("Alt-Enter", "new line; during a run: send when it would end (--vi: Ctrl-F)"),
@@ -300,7 +300,7 @@ def about(command: Command, choices: Collection[str]) -> "View":
 
     details = [command.help, *command.more.splitlines()]
     if 0 < len(choices) <= _CHOICES_MAX:
-        details.append(f"one of: {', '.join(choices)}")
+        details.append(f"Tab completes: {', '.join(choices)}")
     if command.source:
         details.append(f"from: {command.source}")
     if not command.during_a_run:

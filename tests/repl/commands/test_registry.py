@@ -58,7 +58,7 @@ def test_help_with_a_name_describes_that_command_in_full() -> None:
         "/export [md|html|json or FILE]",
         "  write the session to a file in the workspace",
         "  Markdown by default; a file's name tells its format. Secrets are left out.",
-        "  one of: md, html, json",
+        "  Tab completes: md, html, json",
         "  waits for the end of a run",
     ]
     assert said("/help /review") == [
