@@ -167,6 +167,8 @@ def _add(parsed: argparse.Namespace, entry: Mapping[str, Json], context: Command
             raise UsageError(f"{servers.path} has a server {name!r} already; remove it first")
     if isinstance(usable := server_config(name, entry, context.environment), ServerConfig):
         notes += usable.missing(context.environment, context.workspace)
+    if switches().of(context.workspace).get(name) is False:
+        notes.append(f"{name} was switched off in this folder: agent-cli mcp enable {name}")
     context.say(f"{name} is added to {servers.path}; try it: agent-cli mcp test {name}", *notes)
     return 0
 

@@ -211,6 +211,21 @@ def test_a_server_is_added_from_json_shown_and_switched_off_here(wrap: str) -> N
     assert "switched off" not in agent_cli("mcp", "list").stdout
 
 
+def test_a_server_that_is_added_again_says_that_its_name_was_switched_off() -> None:
+    """The switch outlives the removal: the new server did not start, and nothing said why."""
+    entry = ("add-json", "new", '{"command": "npx"}')
+    mcp(*entry)
+    mcp("disable", "new")
+    mcp("remove", "new")
+
+    code, said = mcp(*entry)
+
+    assert (code, said.splitlines()[-1]) == (
+        0,
+        "new was switched off in this folder: agent-cli mcp enable new",
+    )
+
+
 def test_mcp_test_says_why_a_server_failed_and_exits_with_1() -> None:
     configure(bad=["-c", "import sys; sys.exit('no key')"])
 
