@@ -18,6 +18,7 @@ _IN_WORDS: Final = {
     "write(./**)": "all files written in the workspace",
 }
 _COMMANDS: Final = re.compile(r"bash\((.+) \*\)")
+_ONE_COMMAND: Final = re.compile(r"bash\(([^*]+)\)")
 _SERVER_TOOL: Final = re.compile(r"mcp__[\w-]+")
 _PAGES: Final = re.compile(r"web_fetch\(domain:(.+)\)")
 _EXPLAIN: Final = Choice("", ("explain",), shortcut="Ctrl-E")
@@ -93,6 +94,8 @@ def rule_in_words(rule: str) -> str:
         return _IN_WORDS[rule]
     if _COMMANDS.fullmatch(rule):
         return _commands([rule])
+    if (alone := _ONE_COMMAND.fullmatch(rule)) is not None:
+        return f"the command `{reveal(alone[1])}`"
     if _SERVER_TOOL.fullmatch(rule):
         return f"all calls of {rule}"
     if (pages := _PAGES.fullmatch(rule)) is not None:

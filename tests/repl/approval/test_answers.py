@@ -20,8 +20,7 @@ def test_answer_that_stores_a_rule_for_changes_names_the_whole_workspace() -> No
         ),
         (
             ["mcp__my-db__read", "mcp__my-db__list", "bash(ls)"],
-            "all calls of mcp__my-db__read, all calls of mcp__my-db__list and all that bash(ls)"
-            " covers",
+            "all calls of mcp__my-db__read, all calls of mcp__my-db__list and the command `ls`",
         ),
     ],
 )
