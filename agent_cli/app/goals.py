@@ -60,6 +60,10 @@ class SessionGoal:
         if self._is_any():
             self._pursuit.drop()
 
+    def rewound(self) -> bool:
+        """End the goal whose own prompt was just taken back; return whether there was one."""
+        return self._is_any() and self._pursuit.rewound()
+
     def listen(self, event: Event) -> None:
         """Count the time of runs."""
         if isinstance(event, AgentStart | AgentEnd) and self._is_any():

@@ -94,3 +94,7 @@ class GoalsPort(Protocol):
     def drop(self) -> None:
         """End the current goal."""
         ...
+
+    def rewound(self) -> bool:
+        """End the goal whose own prompt was just taken back; return whether there was one."""
+        ...

@@ -41,7 +41,7 @@ _EITHER: Final = frozenset(
         *("additionalContext", "watchPaths", "retry", "action", "content"),
     }
 )
-"""Fields of hookSpecificOutput that count beside it, too: a guard's "deny" must not be overlooked."""
+"""Fields of hookSpecificOutput that count beside it, too, lest a guard's "deny" is overlooked."""
 _KEYS: Final = frozenset(
     {
         *("hookSpecificOutput", "decision", "continue", "systemMessage", "suppressOutput"),

@@ -136,6 +136,18 @@ class Pursuit:
         if progress := self._active():
             self._settle(progress, "stopped", "the user ended it")
 
+    def rewound(self) -> bool:
+        """End the goal whose own prompt was just taken back; return whether there was one.
+
+        A goal is recorded right before its prompt, so it survives the rewind as the last entry.
+        """
+        last = (prompt.output[-1:] for prompt in self._conversation().prompts[-1:])
+        is_last = any(True for entries in last for _ in noted(entries, GOAL))
+        if is_last and self._active():
+            self.drop()
+            return True
+        return False
+
     def listen(self, event: Event) -> None:
         """Count the time of runs."""
         match event:

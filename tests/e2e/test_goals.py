@@ -14,7 +14,7 @@ from tests.e2e.program import (
     said_by_user,
     started,
 )
-from tests.messages_api import Gate, ReceivedRequest, Reply, reply, serve_in_thread, tool_use
+from tests.messages_api import Gate, ReceivedRequest, Reply, error, reply, serve_in_thread, tool_use
 from tests.repl.terminal import Terminal
 from tests.waiting import wait_until
 
@@ -233,6 +233,28 @@ def test_goal_command_counts_the_round_that_met_the_goal() -> None:
 
     assert "goal reached: `true` exits with 0 · 1 round\n" in run.stderr
     assert "goal (met): x\ncheck: true\n1 of 10 rounds" in run.stderr
+
+
+def test_goal_ends_when_its_own_prompt_is_taken_back() -> None:
+    """It stayed, and held the next prompt, which had nothing to do with it."""
+    script = "first\n/goal --check 'exit 3' --rounds 1 x\n/rewind 1\nsomething else\n/goal\n"
+    with serve_in_thread(*[reply("Done.")] * 3) as api:
+        run = agent_cli(api=api, script=script)
+
+    assert "back to before: x (files stay as they are); its goal has ended\n" in run.stderr
+    assert run.stderr.count("checking the goal") == 1
+    assert "goal (stopped: the user ended it): x" in run.stderr
+
+
+def test_goal_survives_a_rewind_of_a_later_prompt() -> None:
+    """It belongs to a prompt that is still there."""
+    script = "/goal --check 'exit 3' --rounds 3 x\nanother\n/rewind 1\n/goal\n"
+    no_key = error(401, "authentication_error", "invalid x-api-key")
+    with serve_in_thread(no_key, no_key) as api:
+        run = agent_cli(api=api, script=script)
+
+    assert "back to before: another (files stay as they are)\n" in run.stderr
+    assert "goal (active): x" in run.stderr
 
 
 def test_goal_command_counts_the_round_in_which_the_model_was_blocked() -> None:

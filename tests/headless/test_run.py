@@ -350,6 +350,9 @@ class NoGoals:
     def drop(self) -> None:
         pass
 
+    def rewound(self) -> bool:
+        return False
+
 
 class Program:
     """The minimum that a headless run needs of a program."""

@@ -190,7 +190,8 @@ async def _rewind(context: Context, number: str) -> None:
         return
     context.app.sessions.rewind(prompt.id)
     stay = "" if files else " (files stay as they are)"
-    context.writer.aside(f"back to before: {prompt_line(prompt)}{stay}", "dim")
+    goal = "; its goal has ended" if context.app.goals.rewound() else ""
+    context.writer.aside(f"back to before: {prompt_line(prompt)}{stay}{goal}", "dim")
     if context.controls and prompt.input:
         context.controls.put_back(typed_in(prompt.input.content))
 
