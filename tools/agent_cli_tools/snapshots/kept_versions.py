@@ -389,7 +389,14 @@ def _compared(
         notes.append("too large to be compared")
     else:
         found = diff(decode(before)[0], decode(now or b"")[0], lines_max=None)
-        counts = (found.added, found.removed)
-        about = "; ".join(notes)
-        return Difference(path, kind, found.whole, *counts, about, found.text, is_empty)
+        return Difference(
+            path,
+            kind,
+            found.whole,
+            added=found.added,
+            removed=found.removed,
+            note="; ".join(notes),
+            shown=found.text,
+            is_empty=is_empty,
+        )
     return Difference(path, kind, "", note="; ".join(notes))
