@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 # Match error codes as whole words: Python's "ModuleNotFoundError" contains "eNotFound".
@@ -41,9 +41,9 @@ _HOLDS_KEYS = frozenset({".gnupg", ".ssh"})
 _BUSY = re.compile(r"device or resource busy|\bEBUSY\b", re.IGNORECASE)
 # Git writes file by file. At one that it may not write, `checkout` goes on, and others stop.
 _OF_GIT = re.compile(
-    r"^(?:error|warning): (?:unable to (?:unlink old|unlink|create file)|failed to remove)"
-    r" '?([^'\n]+?)'?: (?:read-only file system|permission denied|operation not permitted"
-    r"|device or resource busy)",
+    r"^(?:error|warning): (?:unable to (?:unlink old|create file)|(?P<is_gone>unable to unlink"
+    r"|failed to remove)) '?(?P<file>[^'\n]+?)'?: (?:read-only file system|permission denied"
+    r"|operation not permitted|device or resource busy)",
     re.IGNORECASE | re.MULTILINE,
 )
 _WENT_ON = re.compile(
@@ -102,22 +102,34 @@ def stopped_git(output: str, *, strict: bool, failed: bool) -> str | None:
     """
     if not (_READ_ONLY.search(output) or _BUSY.search(output) or strict):
         return None
-    found = [*dict.fromkeys(each[1] for each in _OF_GIT.finditer(output))]
-    went_on = _WENT_ON.search(output)
+    found = [*_OF_GIT.finditer(output)]
+    # Of `git checkout x && git merge y`, the last one counts.
+    went_on = _WENT_ON.search(output, found[-1].end()) if found else None
     if not found or not (failed or went_on):  # or a log is shown
         return None
-    names = " ".join(map(shlex.quote, found[:_FILES_NAMED]))
-    more = " and more" if len(found) > _FILES_NAMED else ""
+    files = {each["file"]: bool(each["is_gone"]) for each in found}
+    shown = [*files][:_FILES_NAMED]
+    names = " ".join(map(shlex.quote, shown)) + " and more" * (len(files) > len(shown))
     if went_on:
+        command = " && ".join(_taking_over({name: files[name] for name in shown}))
         return (
-            f"blocked by the sandbox: git left {names}{more} as before, so do not commit that:"
-            f" `git checkout HEAD -- {names}`, alone, with unsandboxed=true asks the user"
+            f"blocked by the sandbox: git left {names} as before, so do not commit that:"
+            f" `{command}`, alone, with unsandboxed=true asks the user"
         )
     return (
-        f"blocked by the sandbox: git may not write {names}{more}, and stopped half-way: put back"
-        " what `git status` shows that it wrote (`git checkout HEAD -- FILE`; delete new files),"
-        " and nothing else; only then does it work with unsandboxed=true, which asks the user"
+        f"blocked by the sandbox: git may not write {names}, and stopped half-way: put back what"
+        " `git status` shows that it wrote (`git checkout HEAD -- FILE`; delete new files), and"
+        " nothing else, then --abort what it shows in progress; only then does it work with"
+        " unsandboxed=true, which asks the user"
     )
+
+
+def _taking_over(files: Mapping[str, bool]) -> Iterator[str]:
+    """Yield git commands that make *files* as in the commit, where some are gone."""
+    for command, is_gone in (("git checkout HEAD --", False), ("git clean -fx --", True)):
+        # Git names them from the top of the repository, wherever it runs.
+        if paths := [f":/{name}" for name, gone in files.items() if gone is is_gone]:
+            yield f"{command} {shlex.join(paths)}"
 
 
 def is_refused(output: str) -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -421,8 +422,8 @@ async def test_git_that_stops_half_way_is_told_with_the_way_back(
     assert text.splitlines()[-1] == (
         "blocked by the sandbox: git may not write .claude/settings.json, and stopped half-way:"
         " put back what `git status` shows that it wrote (`git checkout HEAD -- FILE`; delete new"
-        " files), and nothing else; only then does it work with unsandboxed=true, which asks the"
-        " user"
+        " files), and nothing else, then --abort what it shows in progress; only then does it work"
+        " with unsandboxed=true, which asks the user"
     )
     with pytest.raises(subprocess.CalledProcessError):
         git(branches, "merge", "--quiet", "other")
@@ -430,21 +431,62 @@ async def test_git_that_stops_half_way_is_told_with_the_way_back(
     git(branches, "merge", "--quiet", "other")
 
 
-async def test_git_that_leaves_a_file_as_it_was_is_told(bash: Bash, branches: Path) -> None:
-    """The next commit of all changes would take the new content back."""
-    text = (await bash("git checkout other")).text
+@pytest.mark.parametrize(
+    "command", ["git checkout other", "git checkout without", "git merge without"]
+)
+async def test_git_that_leaves_a_file_as_it_was_is_told(
+    command: str, bash: Bash, branches: Path
+) -> None:
+    """The next commit of all changes would take the new content back.
+
+    Git names the file from the top of the repository, and the commit may have removed it.
+    """
+    git(branches, "checkout", "--quiet", "-b", "without")
+    git(branches, "rm", "--quiet", "--cached", ".claude/settings.json")
+    git(branches, "commit", "--quiet", "--message", "without")
+    git(branches, "checkout", "--quiet", "--force", "main")
+    (branches / "src").mkdir()
+
+    text = (await bash(f"cd src && {command}")).text
+    said = text.splitlines()[-1]
+
+    assert "[exit 0" in text
+    assert said.startswith("blocked by the sandbox: git left .claude/settings.json as before, so")
+    assert said.endswith("`, alone, with unsandboxed=true asks the user")
+    git(branches / "src", *shlex.split(said.split("`")[1])[1:])
+    assert (branches / ".claude/settings.json").exists() is ("other" in command)
+    git(branches, "diff", "--exit-code", "HEAD")
+
+
+async def test_git_that_stops_behind_another_one_that_went_on_is_told_as_stopped(
+    bash: Bash, branches: Path
+) -> None:
+    """Other files are written; a log that quotes such an error is none."""
+    text = (await bash("git checkout -b third && git merge other")).text
     shown = (
         await bash("cat .git/HEAD; echo \"error: unable to unlink old 'x': Read-only file system\"")
     ).text
 
-    assert "[exit 0" in text
-    assert text.splitlines()[-1] == (
-        "blocked by the sandbox: git left .claude/settings.json as before, so do not commit that:"
-        " `git checkout HEAD -- .claude/settings.json`, alone, with unsandboxed=true asks the user"
-    )
+    assert "and stopped half-way: put back" in text.splitlines()[-1]
     assert "blocked" not in shown
-    git(branches, "checkout", "HEAD", "--", ".claude/settings.json")
-    git(branches, "diff", "--exit-code", "HEAD")
+
+
+async def test_row_of_commits_that_stops_half_way_works_once_it_is_taken_back(
+    bash: Bash, branches: Path
+) -> None:
+    """Git refuses to begin another one while it is in progress."""
+    git(branches, "checkout", "--quiet", "-b", "row")
+    (branches / "first.txt").touch()
+    git(branches, "add", "first.txt")
+    git(branches, "commit", "--quiet", "--message", "first")
+    git(branches, "cherry-pick", "other")
+    git(branches, "checkout", "--quiet", "main")
+
+    text = (await bash("git -c user.name=T -c user.email=t@example.com cherry-pick main..row")).text
+    await bash("git checkout HEAD -- kept.txt; rm .new.txt; git cherry-pick --abort")
+
+    assert "then --abort what it shows in progress" in text.splitlines()[-1]
+    git(branches, "cherry-pick", "main..row")
 
 
 async def test_denial_is_named_where_a_pipe_hides_the_exit_code(bash: Bash) -> None:
