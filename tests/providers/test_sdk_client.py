@@ -1,5 +1,6 @@
 """Credentials that only the SDK can find: profiles and workload identity."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -7,10 +8,11 @@ import pytest
 
 from agent_cli.contracts.errors import ModelError
 from agent_cli.providers.anthropic.connection import Connection
-from agent_cli.providers.anthropic.sdk_client import SdkClient
+from agent_cli.providers.anthropic.sdk_client import MessageBatches, SdkClient
 from agent_cli.providers.anthropic.wire import parameters
 from agent_cli.providers.failures import CallFailed
 from tests.messages_api import FakeMessagesApi, error, reply
+from tests.messages_api.script import raw
 from tests.providers.asking import asker, request
 
 NOWHERE = "http://127.0.0.1:9"
@@ -52,6 +54,30 @@ async def test_credentials_that_cannot_be_had_fail_the_call(
         assert failed.reason.startswith(reason)
         assert str(failed).endswith("; sign in again, or set ANTHROPIC_API_KEY")
         assert (failed.retryable, failed.kind) == (retryable, "connection" if retryable else None)
+
+
+@pytest.mark.parametrize(
+    "body", ["<!doctype html><title>Sign in</title>", "null", "{}", '{"id": "msg'], ids=str
+)
+@pytest.mark.parametrize("kind", ["application/json", "text/html"])
+async def test_sign_in_page_in_place_of_message_batches_is_an_outage(
+    body: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch that waited for hours ended with an internal error, because of a train's network."""
+    page = raw(200, body.encode(), content_type=kind)
+    async with FakeMessagesApi() as api:
+        monkeypatch.setattr(api.batches, "answer_to", lambda _request: page)
+        batches = MessageBatches(Connection(base_url=api.base_url, api_key="k"))
+        asked = (batches.create({"a": {}}, []), anext(batches.listed(0, 1), None))
+        ended = await asyncio.gather(*asked, return_exceptions=True)
+        await batches.aclose()
+
+    for failure in ended:
+        assert isinstance(failure, ModelError)
+        assert (failure.trouble, failure.may_have_cost) == ("network", True)
+        assert str(failure).startswith(
+            f"{api.base_url} answered with something else than Message B"
+        )
 
 
 def write_profile(name: str, address: str) -> None:

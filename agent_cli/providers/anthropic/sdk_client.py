@@ -280,7 +280,9 @@ class MessageBatches:
             for id, params in requests.items()
         ]
         with self._asking() as batches:
-            return (await batches.create(requests=sent, betas=[*betas])).id
+            if id := (await batches.create(requests=sent, betas=[*betas])).id:
+                return id
+            raise ValueError("a Message Batch without an id")
 
     async def has_ended(self, id: str) -> bool:
         """Return whether each request of a batch has its result."""
@@ -297,7 +299,10 @@ class MessageBatches:
     async def listed(self, since_s: float, requests: int) -> AsyncGenerator[tuple[str, bool], None]:
         """Yield the batches of so many requests created since a Unix time: id, whether ended."""
         with self._asking() as batches:
-            async for each in batches.list(limit=100):  # the latest first
+            latest = await batches.list(limit=100)
+            if not is_array(latest.data):
+                raise ValueError("a list without data")
+            async for each in latest:
                 if each.created_at.timestamp() < since_s:
                     return
                 counts = each.request_counts
@@ -316,3 +321,12 @@ class MessageBatches:
                 yield self._client.sdk.beta.messages.batches
         except CallFailed as failed:
             raise failed.error from failed
+        except (AttributeError, TypeError, ValueError) as error:
+            # The SDK takes any answer with status 200 for the API's, and stumbles over it later.
+            raise ModelError(
+                f"{self._client.base_url} answered with something else than Message Batches; sign"
+                " in with a browser if it is a network's sign-in page, else check"
+                f" {ANTHROPIC.remedies.address}",
+                may_have_cost=True,
+                trouble="network",
+            ) from error
