@@ -11,15 +11,7 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import (
-    AsyncGenerator,
-    Awaitable,
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -300,27 +292,30 @@ class ApiEngine:
         """
         since_s, number = sent.at_s - _CLOCKS_DIFFER_S, len(sent.runs)
         others: set[str] = set()
+        perhaps: set[str] = set()
         looks = failures = 0
-        is_open = True
-        while is_open or looks < _LOOKS_MIN:
-            if looks and await self._paused(looks):
+        while perhaps or failures or looks < _LOOKS_MIN:
+            if (looks or failures) and await self._paused(looks + failures):
                 return ""
-            looks += 1
-            is_open = False
             try:
+                going_on: set[str] = set()
                 async with aclosing((await self._api()).listed(since_s, number)) as listed:
                     async for id, has_ended in listed:
+                        if self._stopped.is_set():
+                            return ""
+                        # Others may create one after the other: the late ones are theirs.
+                        if id in others or (looks >= _LOOKS_MIN and id not in perhaps):
+                            continue
                         if not has_ended:
-                            is_open = True
-                        elif id not in others:
-                            async with aclosing((await self._api()).results(id)) as results:
-                                if (await anext(results, ("",)))[0] in sent.runs:
-                                    return id
-                            others.add(id)
-                failures = 0
+                            going_on.add(id)
+                            continue
+                        async with aclosing((await self._api()).results(id)) as results:
+                            if (await anext(results, ("",)))[0] in sent.runs:
+                                return id
+                        others.add(id)
+                perhaps, looks, failures = going_on, looks + 1, 0
             except ModelError as error:
                 failures += 1
-                is_open = True
                 if error.trouble not in _PASSING or failures == _FAILED_POLLS_MAX:
                     raise
         return ""
@@ -363,7 +358,7 @@ class ApiEngine:
             self._batches = await self._connect()
         return self._batches
 
-    def _noted(self) -> Iterable[_Sent]:
+    def _noted(self) -> Sequence[_Sent]:
         found: dict[Path, _Sent] = {}
         with suppress(FileNotFoundError):
             for line in self._journal.read_bytes().splitlines():
@@ -372,7 +367,7 @@ class ApiEngine:
                     runs = {key: Path(path) for key, path in noted["runs"].items()}
                     sent = _Sent(runs, noted.get("at", 0.0), noted["batch"])
                     found[next(iter(runs.values()))] = sent  # a later line of the same runs counts
-        return found.values()
+        return [*found.values()]
 
     def _note(self, sent: _Sent) -> None:
         runs = {key: str(path) for key, path in sent.runs.items()}

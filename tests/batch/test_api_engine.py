@@ -178,6 +178,47 @@ async def test_run_is_not_sent_again_while_nobody_knows_whether_it_was(tmp_path:
     assert api.created[0][0] in kept(tmp_path, "a")
 
 
+class BusyApi(ScriptedApi):
+    """Others of the workspace always have a Message Batch that goes on, and one that has ended."""
+
+    looks = 0
+
+    async def listed(self, since_s: float, requests: int) -> AsyncGenerator[tuple[str, bool], None]:
+        self.looks += 1
+        for look in range(self.looks, -1, -1):
+            yield f"of-others-{look}", look < self.looks
+
+    async def results(self, id: str) -> AsyncGenerator[tuple[str, Mapping[str, Json]], None]:
+        self.asked.set()
+        await asyncio.sleep(0)
+        yield id, {}
+
+
+async def test_message_batches_that_others_create_later_are_not_waited_for(tmp_path: Path) -> None:
+    """The search went on for as long as they created some of the same size."""
+    api = BusyApi(LOST)
+
+    async with asyncio.timeout(20), engine(api, tmp_path) as batch:
+        await batch.run(work(tmp_path, "a"))
+
+    assert kept(tmp_path, "a") == f"not sent: {LOST}"
+
+
+async def test_stop_ends_a_search_among_many_message_batches(tmp_path: Path) -> None:
+    """With 300 of them Ctrl-C was without effect for minutes."""
+    api = BusyApi(LOST)
+    api.looks = 10**6
+
+    async with engine(api, tmp_path) as batch:
+        running = asyncio.ensure_future(batch.run(work(tmp_path, "a")))
+        await api.asked.wait()
+        batch.stop()
+        async with asyncio.timeout(20):
+            await running
+
+    assert not (tmp_path / "a" / RESULT).exists()
+
+
 async def test_answers_that_cannot_be_read_end_the_batch_and_are_not_lost(tmp_path: Path) -> None:
     """They are paid for: the runs must not count as lost and start anew."""
     api = ScriptedApi(None, ModelError("no such key", trouble="auth"))
