@@ -389,14 +389,7 @@ def _compared(
         notes.append("too large to be compared")
     else:
         found = diff(decode(before)[0], decode(now or b"")[0], lines_max=None)
-        return Difference(
-            path,
-            kind,
-            found.whole,
-            added=found.added,
-            removed=found.removed,
-            note="; ".join(notes),
-            shown=found.text,
-            is_empty=is_empty,
-        )
+        counts, shown = (found.added, found.removed), found.text
+        note = "; ".join(notes)
+        return Difference(path, kind, found.whole, *counts, note, shown=shown, is_empty=is_empty)
     return Difference(path, kind, "", note="; ".join(notes))
