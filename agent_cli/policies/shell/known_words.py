@@ -50,6 +50,7 @@ _SET = frozenset(
 )
 _NAMES_SETTER = late_pattern(rf"(?:^|[;&|(\s])\.\s|\b(?:{'|'.join(sorted(_SET - {'.'}))})\b")
 _PRECEDE_COMMAND = frozenset({"time", "noglob", "nocorrect", "-", "repeat"})
+_RUNS_WITHIN = frozenset({"process_substitution"})
 _WORDS = frozenset({"word", "string", "raw_string", "concatenation"}) | EXPANSIONS
 _DECLARES = frozenset({"declare", "typeset", "local", "export", "readonly"})
 # Names, and options that change no value.
@@ -120,6 +121,8 @@ def with_known_words(script: str, *, own_temporary: bool) -> Sequence[str]:
             current.after(node, ())
         for word in words:
             texts = _texts(word, known, needs_text=needs, own_temporary=own_temporary)
+            if any(outermost(word, _RUNS_WITHIN)):
+                continue
             texts = current.after(node, texts) if is_folder and is_sequence else texts
             if not needs and is_sequence and source(word) in _ALL_HERE:
                 texts = current.all_files() or texts

@@ -2081,3 +2081,17 @@ def test_text_that_may_be_in_any_of_many_files_is_judged_once() -> None:
     found = [*files_run([f"sh $X; {words}cat x | tee {names}"])]
 
     assert len(found) == len({*found}) == 5
+@each_row(
+    ("script", "expected"),
+    [
+        ("cat <(rm -rf '/srv/x')", True),
+        ("diff <(rm -rf \"/srv/x\") <(ls 'a')", True),
+        ("echo a | tee >(git reset --hard 'HEAD')", True),
+        ("V=a; diff <(sort 'a') <(sort 'b') && rm -rf $V", False),
+    ],
+)
+def test_command_between_angle_brackets_runs(script: str, *, expected: bool) -> None:
+    """Its quotes made it a text."""
+    assert asks(script) is expected
+
+
