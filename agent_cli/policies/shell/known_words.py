@@ -57,7 +57,7 @@ _DECLARES = frozenset({"declare", "typeset", "local", "export", "readonly"})
 _PLAIN_DECLARATION = late_pattern(r"\w+|-[afgrxp]+", re.ASCII)
 _PROGRAM = late_pattern(r"[\w./+\[-]+", re.ASCII)
 _PATH_OF_PROGRAM = late_pattern(r"\"?\$(?:(\w+)|\{(\w+)\})\"?/[\w./+-]+\"?", re.ASCII)
-_PLAIN_VALUE = late_pattern(r"=[\"']?[\w./+-]+[\"']?", re.ASCII)
+_PLAIN_VALUE = late_pattern(r"=([\"']?)[\w./+-]+\1", re.ASCII)
 # Functions of these names would answer otherwise.
 _ANSWER = frozenset({"pwd", "mktemp", "seq"})
 # A pattern may then stand for .git.

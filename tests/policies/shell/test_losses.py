@@ -2040,7 +2040,7 @@ def test_list_of_names_asks_where_one_is_more_than_a_word(name: str, tmp_path: P
         *((f"V={x}; rm -rf $V; $V/bin/pip i", True) for x in ("/", "..", "$1", "'eval V='", "")),
         *(
             (f"V=a; {x}; rm -rf $V; $V/bin/pip i", True)
-            for x in ("V=/", "read V", "for V in /; do :; done")
+            for x in ("V=/", "read V", "for V in /; do :; done", "W='read V'; $W/x")
         ),
         *((f"{x}; rm -rf $V; $V/bin/pip i", True) for x in ("V=a; . x", "V=a; cd ..", "V=(/)")),
     ],
