@@ -31,13 +31,11 @@ from agent_cli.policies.shell.remote_commands import (
     joined,
     line_of,
     removals_elsewhere,
-    text_of,
-    words_of,
 )
 from agent_cli.policies.shell.searches import split_search, starts_remover
 from agent_cli.policies.shell.starters import base_name, is_shell, options_end
 from agent_cli.policies.shell.syntax import descendants, is_misread, source, syntax_tree
-from agent_cli.policies.shell.words import likely_word, likely_words
+from agent_cli.policies.shell.words import likely_word, likely_words, text_of, words_of
 from agent_cli.system.loading import late_pattern
 
 if TYPE_CHECKING:

@@ -14,11 +14,10 @@ from agent_cli.policies.shell.plain import SimpleCommand
 from agent_cli.policies.shell.programs import PROGRAMS, ProgramArguments, check_operands, check_sed
 from agent_cli.policies.shell.reach import Objection, Reach, Splitting
 from agent_cli.policies.shell.readings import Reading
-from agent_cli.policies.shell.remote_commands import text_of, words_of
 from agent_cli.policies.shell.searches import SEPARATOR, XARGS, removes
 from agent_cli.policies.shell.starters import base_name
 from agent_cli.policies.shell.syntax import descendants, source, syntax_tree
-from agent_cli.policies.shell.words import Word, likely_word
+from agent_cli.policies.shell.words import Word, likely_word, text_of, words_of
 from agent_cli.system.loading import late_pattern
 
 if TYPE_CHECKING:

@@ -139,7 +139,7 @@ def _losses_as_written(script: str, seen: Sequence[Reading], reach: Reach) -> li
     # In a workspace that lies in a cache, a pattern of what is there may be one of all its files.
     is_clear = len(script) < _UNCLEAR_MAX or not has_no_structure(script)
     if found and TOO_LONG not in found and is_clear and not is_cache(str(reach.root)):
-        known = with_known_words(script, own_temporary=is_own)
+        known = with_known_words(script, own_temporary=is_own, is_whole=True)
         each_loss = (_losses_in_folders(each, [*readings(each)], reach) for each in known)
         found = [*dict.fromkeys(chain.from_iterable(each_loss))] if known else found
     folders = (reach.root, *reach.extra_dirs)

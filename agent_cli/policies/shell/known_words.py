@@ -85,14 +85,14 @@ _ALL_HERE = frozenset({"*", "./*"})
 _IGNORE_EMPTY = frozenset({"rm", "rmdir"})
 
 
-def with_known_words(script: str, *, own_temporary: bool) -> Sequence[str]:
+def with_known_words(script: str, *, own_temporary: bool, is_whole: bool = False) -> Sequence[str]:
     """Return *script* with known words in the place of those that bash expands; () if it has none.
 
     One script for each value of a variable that has several, and one for none where it may have
     none. A pattern is a known word if it stands for names in the folder alone, neither for all of
     them nor for git's own data; so is a file that mktemp makes, and, with *own_temporary*, each
     in /tmp: no other program has files there. Tasks that only empty a database of tests are left
-    out.
+    out. With *is_whole*, no other script is around it that may have set what is not seen here.
     """
     # Of a longer script there would be none; looking through a million characters takes long.
     if len(script) > _ALL_CHARS_MAX or _MATCHES_HIDDEN.search(script):
@@ -103,6 +103,7 @@ def with_known_words(script: str, *, own_temporary: bool) -> Sequence[str]:
     if not all(_is_plain(node, known) for node in _expansions(tree, composed)):
         return ()
     is_sequence = known is not None and _runs_in_order(script)
+    has_folder = is_whole and known is not None
     may_be_others = MAY_BE_OTHERS.search(script) is not None
     current = CurrentFolder(has_links=_MAKES_LINKS.search(script) is not None)
     changes: list[tuple[Node, Sequence[str]]] = []
@@ -111,7 +112,7 @@ def with_known_words(script: str, *, own_temporary: bool) -> Sequence[str]:
             continue
         if _ON_TEST_DATABASE.fullmatch(source(node)):
             changes.append((node, [_DOES_NOTHING]))
-        elsewhere = () if may_be_others else removals_elsewhere(node, script)
+        elsewhere = () if may_be_others else removals_elsewhere(node, script, has_folder=has_folder)
         changes += [(word, [text]) for word, text in elsewhere]
         name = node.child_by_field_name("name")
         is_folder = name is not None and source(name) in CHANGE_DIR
@@ -120,9 +121,9 @@ def with_known_words(script: str, *, own_temporary: bool) -> Sequence[str]:
         if is_folder and is_sequence and not words:
             current.after(node, ())
         for word in words:
-            texts = _texts(word, known, needs_text=needs, own_temporary=own_temporary)
             if any(outermost(word, _RUNS_WITHIN)):
                 continue
+            texts = _texts(word, known, needs_text=needs, own_temporary=own_temporary)
             texts = current.after(node, texts) if is_folder and is_sequence else texts
             if not needs and is_sequence and source(word) in _ALL_HERE:
                 texts = current.all_files() or texts

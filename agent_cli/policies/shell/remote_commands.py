@@ -27,13 +27,12 @@ from agent_cli.policies.shell.searches import EVERY_NAME, is_narrow
 from agent_cli.policies.shell.starters import base_name, is_shell, options_end
 from agent_cli.policies.shell.syntax import (
     ENTERS_FIRST,
-    NOT_WORDS,
     descendants,
     document,
     source,
     syntax_tree,
 )
-from agent_cli.policies.shell.words import has_glob, likely_word
+from agent_cli.policies.shell.words import has_glob, text_of, words_of
 from agent_cli.sandbox.path_sets import TEMPORARY
 from agent_cli.system.loading import late_pattern
 
@@ -104,7 +103,6 @@ MAY_BE_OTHERS: Final = late_pattern(
 )
 """In a script, what may give the names of these programs another meaning."""
 _UNKNOWN: Final = "\1"
-_PLAIN: Final = late_pattern(r"[\w./+@%,=:*?~-]+")
 _RUNS_SCRIPT: Final = late_pattern(r"-[a-z]*c")
 _MOVES: Final = late_pattern(r"\b(?:cd|pushd|popd|chdir|chroot|env)\b")
 _RECURSES: Final = late_pattern(r"-[a-zA-Z]*[rR][a-zA-Z]*|--r.*")
@@ -134,18 +132,26 @@ _MOUNT: Final = late_pattern(
 # The folder, or the machine of the container, may be another one then.
 _SETS_FOLDER: Final = late_pattern(
     r"(?<!\$)(?<!\$\{)\bPWD\b|\bpwd\s*\(\s*\)|\b(?:DOCKER|CONTAINER)_|(?:docker|podman|nerdctl)\s+-"
+    r"|\bcontext\s+use\b|\bsystem\s+connection\b"
 )
+_QUOTE: Final = late_pattern(r"[\"'\\]")
 _DEPTH_MAX: Final = 4
 _DOES_NOTHING: Final = ":"
 
 
-def removals_elsewhere(command: "Node", whole: str) -> Sequence[tuple["Node", str]]:
-    """Return words of *command* in *whole*, and texts for them without what it may delete."""
+def removals_elsewhere(
+    command: "Node", whole: str, *, has_folder: bool = False
+) -> Sequence[tuple["Node", str]]:
+    """Return words of *command* in *whole*, and texts for them without what it may delete.
+
+    With *has_folder*, all that sets a variable is seen in *whole*, so that PWD is known.
+    """
     if not _LEADS_AWAY.search(source(command)):
         return ()
     words = words_of(command)
-    texts, mount = _without_mount(words, whole)
-    if (way := _way(texts, words)) is None:
+    texts, mount = _without_mount(words, whole) if has_folder else ([*map(text_of, words)], None)
+    way = _way(texts, words)
+    if way is None or (mount and way[0] != "new container"):
         return ()
     target, at = way
     words, texts = words[at:], texts[at:]
@@ -170,7 +176,8 @@ def _without_mount(
     texts = [*map(text_of, words)]
     found = (_MOUNT.fullmatch(source(each).replace('"', "")) for each in words)
     mounts = [(at, mount) for at, mount in enumerate(found) if mount]
-    if len(mounts) != 1 or texts[mounts[0][0] - 1] != "-v" or _SETS_FOLDER.search(whole):
+    is_set = _SETS_FOLDER.search(_QUOTE.sub("", whole))
+    if len(mounts) != 1 or texts[mounts[0][0] - 1] != "-v" or is_set:
         return texts, None
     at, mount = mounts[0]
     return [*texts[: at - 1], "--rm", "--rm", *texts[at + 1 :]], mount
@@ -258,19 +265,6 @@ def script_read(script: str, targets: Collection[str | None]) -> str:
     return script if "here" in targets else _script_left(script, "machine", script, 0)
 
 
-def words_of(command: "Node") -> list["Node"]:
-    """Return the words of *command*, a redirection behind its program among them."""
-    return [child for child in command.children if child.type not in NOT_WORDS]
-
-
-def text_of(word: "Node") -> str | None:
-    """Return the text of *word*, a pattern as written; None if it is not known."""
-    if word.type == "file_redirect":
-        return None
-    written = source(word)
-    return written if _PLAIN.fullmatch(written) else likely_word(written)
-
-
 def line_of(texts: Sequence[str | None]) -> str:
     """Return *texts* as `_WAYS` match them."""
     return "".join(f"{_UNKNOWN if each is None else each}\0" for each in texts)
@@ -286,7 +280,11 @@ def _way(texts: Sequence[str | None], words: Sequence["Node"] = ()) -> tuple[Tar
         if found := pattern.match(line):
             begin = line.count("\0", 0, found.end())
             pairs = zip(texts[:begin], words, strict=False)
-            is_split = any(text is None and word.type != "string" for text, word in pairs)
+            # So does a list in quotes, "$@".
+            is_split = any(
+                text is None and (word.type != "string" or "@" in source(word))
+                for text, word in pairs
+            )
             is_here = _name_this_host(map(source, words[:begin]))
             return None if is_here or (is_split and target == "new container") else (target, begin)
     return None

@@ -10,14 +10,20 @@ import sys
 from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from agent_cli.policies.shell.braces import TooManyWords, unbraced
+from agent_cli.policies.shell.syntax import NOT_WORDS, source
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 _SAFE_ASCII = frozenset(
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./:=,@%+-^~*?[]"
 )
+_PLAIN_WORD = late_pattern(r"[\w./+@%,=:*?~-]+")
 _GLOB_CHARACTERS = frozenset("*?[")
 _NAMES = {
     "\\": "a backslash",
@@ -314,6 +320,19 @@ def likely_words(source: str) -> Sequence[str | None]:
     except TooManyWords:
         return (None,)
     return [likely_word(each) for each in expanded if each]
+
+
+def words_of(command: "Node") -> list["Node"]:
+    """Return the words of *command*, a redirection behind its program among them."""
+    return [child for child in command.children if child.type not in NOT_WORDS]
+
+
+def text_of(word: "Node") -> str | None:
+    """Return the text of *word*, a pattern as written; None if it is not known."""
+    if word.type == "file_redirect":
+        return None
+    written = source(word)
+    return written if _PLAIN_WORD.fullmatch(written) else likely_word(written)
 
 
 def unquoted(word: str) -> str:

@@ -1988,6 +1988,17 @@ def test_text_that_a_container_reads_deletes_there(script: str, *, expected: boo
         *((f"{x}; docker run -v $PWD:/w i rm -rf /w/a", True) for x in ("cd ..", "PWD=/", "cd $X")),
         ("pwd() { echo /; }; docker run -v $(pwd):/w i rm -rf /w/a", True),
         ("docker() { sh -c x; }; docker run -v $PWD:/w i rm -rf /w/a", True),
+        *(
+            (f"{x}; docker run -v $PWD:/w i rm -rf /w/a", True)
+            for x in ("docker context use h", "podman system connection default h", ". ./env")
+        ),
+        *(
+            (f"{x}; docker run -v $PWD:/w i rm -rf /w/a", True)
+            for x in ('eval "$(docker-machine env h)"', 'export DOCKER""_HOST=h', "export P\\WD=/")
+        ),
+        ("export DOCKER_HOST=h; sh -c 'docker run -v $PWD:/w i rm -rf /w/a'", True),
+        ("ssh h docker run -v $PWD:/w i rm -rf /w/Documents", True),
+        ('set -- n -v /:/w/a; docker run --name "$@" -v $PWD:/w i rm -rf /w/a', True),
     ],
 )
 def test_folder_of_the_workspace_in_a_container_is_deleted_as_here(
@@ -2071,16 +2082,6 @@ def test_more_texts_than_can_be_judged_in_time_ask() -> None:
     judged = judge(f"eval $x {words}", CommandRules(), Reach(root=Path("/nowhere")))
 
     assert "too long" in judged.reason
-
-
-def test_text_that_may_be_in_any_of_many_files_is_judged_once() -> None:
-    """For each file and each text, a script of 2,000 characters took ten seconds."""
-    names = " ".join(f"f{number}" for number in range(30))
-    words = "".join(f"echo word{number}; " for number in range(5))
-
-    found = [*files_run([f"sh $X; {words}cat x | tee {names}"])]
-
-    assert len(found) == len({*found}) == 5
 @each_row(
     ("script", "expected"),
     [
@@ -2095,3 +2096,13 @@ def test_command_between_angle_brackets_runs(script: str, *, expected: bool) -> 
     assert asks(script) is expected
 
 
+
+
+def test_text_that_may_be_in_any_of_many_files_is_judged_once() -> None:
+    """For each file and each text, a script of 2,000 characters took ten seconds."""
+    names = " ".join(f"f{number}" for number in range(30))
+    words = "".join(f"echo word{number}; " for number in range(5))
+
+    found = [*files_run([f"sh $X; {words}cat x | tee {names}"])]
+
+    assert len(found) == len({*found}) == 5
