@@ -122,7 +122,7 @@ def destructions(readings: Iterable[Reading], root: PurePath, script: str = "") 
     if not moved:
         searches = (("find", *words) for name, words in commands if name in FINDS)
         chosen = dict(chain.from_iterable(removals(each, root) for each in searches))
-        chosen |= listed_removals(seen, root) if is_fed else {}
+        chosen |= listed_removals(seen, root, script) if is_fed else {}
         seen = [chosen.get(each, each) for each in seen]
         commands = [*dict.fromkeys(_named(seen))]
     # A workspace that lies in a cache is none, nor is what may have been moved to one.

@@ -56,6 +56,7 @@ _LOOKED_AT_CHARS: Final = 500  # before a list, and behind it
 _LISTS_MAX: Final = 50
 _NAMES: Final = frozenset({"-name", "-iname"})
 _REGEXES: Final = frozenset({"-regex", "-iregex"})
+_HISTORY: Final = (".git", "objects", "pack", "refs", "heads")
 _PATHS: Final = _REGEXES | {"-path", "-ipath", "-wholename", "-iwholename"}
 _EVERY_PATH: Final = late_pattern(r"[.*+?/^$]*")
 # Few files pass them, whatever their names are.
@@ -82,6 +83,7 @@ _OTHER_FIND: Final = late_pattern(r"\b(?:find|xargs)\s*\(|\b(?:function|alias)\b
 # What `find` lists besides the names that its tests choose, or instead.
 _LISTS_OTHERS: Final = late_pattern(r"-(?:f?printf|fprint0?|f?ls|exec\w*|ok\w*|files0-from)")
 _NUL: Final = frozenset({"-0", "--null", "-0r", "-r0"})
+_MAKES_FILES: Final = late_pattern(r">(?!\s*/dev/null\b|&\d)|-f(?:print|ls)")
 _ONLY_DELETE: Final = REMOVERS | REMOVES_TREES | FINDS | {"xargs", "echo"}
 _NESTED_MAX: Final = 50
 _COMMAND_WORDS_MAX: Final = 1_000
@@ -181,11 +183,13 @@ def removes_output(script: str) -> bool:
     return False
 
 
-def listed_removals(seen: Sequence[Reading], root: PurePath) -> Mapping[Reading, Reading]:
+def listed_removals(
+    seen: Sequence[Reading], root: PurePath, script: str
+) -> Mapping[Reading, Reading]:
     """Return, as `removals` does, each removal that `find … -print0 | xargs -0` starts in *seen*.
 
     None if there is another `xargs`, or another `rm` that reads the same. Without -0, a name may
-    hold those of other files, unless the script makes none and all are single words.
+    hold those of other files, unless *script* makes none and all are single words.
     """
     search: Reading = ()
     found: list[tuple[Reading, Reading]] = []
@@ -193,7 +197,7 @@ def listed_removals(seen: Sequence[Reading], root: PurePath) -> Mapping[Reading,
         name = base_name(words[0] or "") if words else ""
         if name == "xargs":
             is_whole = "-print0" in search and not _NUL.isdisjoint(words)
-            if not lists_few(search, root) or not (is_whole or _are_words(seen, root)):
+            if not lists_few(search, root) or not (is_whole or _are_words(seen, root, script)):
                 return {}
             tails = (words[at:] for at, word in enumerate(words) if _removes_trees(word))
             found += [((*tail, None), tail) for tail in tails]
@@ -202,13 +206,14 @@ def listed_removals(seen: Sequence[Reading], root: PurePath) -> Mapping[Reading,
     return dict(found) if is_alone else {}
 
 
-def _are_words(seen: Sequence[Reading], root: PurePath) -> bool:
-    """Return whether *seen* delete only, and each name that they may find is one word."""
+def _are_words(seen: Sequence[Reading], root: PurePath, script: str) -> bool:
+    """Return whether *script* deletes only, and each name that it may find is one word."""
     names = {base_name(words[0] or "?") for words in seen if words} - _ONLY_DELETE
     options = {word for words in seen for word in words if word and word[0] == "-"}
-    # Of `-rf`, the last letter is read as a program, too.
-    is_only = all(any(each.endswith(name) for each in options) for name in names)
-    return is_only and has_only_words(str(root))
+    # Of `rm -rf`, the option and its last letter are read as programs, too.
+    if names - options - {each[-1] for each in options} or _MAKES_FILES.search(script):
+        return False
+    return has_only_words(str(root))
 
 
 def _removes_trees(word: str | None) -> bool:
@@ -369,6 +374,7 @@ class _Search:
             names_git = ".git" in value.replace("\\", "")
         else:
             parts = (part for part in PurePath(value).parts if part.strip("*"))
-            names_git = any(fnmatch(".git", part) for part in parts)
+            own = _HISTORY if test in _NAMES else (".git",)
+            names_git = any(fnmatch(each, part) for part in parts for each in own)
         # Some patterns that count as every name leave a few out.
         return _EITHER if is_every else frozenset({self._of_git and names_git})
