@@ -1,14 +1,18 @@
 """Find statements and requests that delete data: in databases, and on servers of HTTP.
 
-Patterns of text and no proof. `losses` knows the subcommands of programs.
+And files that programs take away that do more than to delete. Patterns of text and no proof.
+`losses` knows the subcommands of programs.
 """
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from itertools import takewhile
 from types import MappingProxyType
 from typing import Final
 
+from agent_cli.policies.shell.deleted_folders import sources_and_target
 from agent_cli.policies.shell.readings import Reading
+from agent_cli.sandbox.path_sets import TEMPORARY
 from agent_cli.system.loading import late_pattern
 
 _DATABASES: Final = frozenset(
@@ -101,6 +105,16 @@ _LEADS_AWAY: Final = late_pattern(
 _GRAPHQL_LOSS: Final = late_pattern(
     r"(?<!un)(?:delete[A-Z]\w*|archiveRepository|transferIssue)\s*\("
 )
+_MOVES_TO_ARCHIVE: Final = MappingProxyType(
+    {"zip": late_pattern(r"-[a-zA-Z0-9]*m[a-zA-Z0-9]*|--move")}
+    | dict.fromkeys(("tar", "gtar", "bsdtar"), late_pattern(r"--remove-f\w*"))
+    | dict.fromkeys(("7z", "7za", "7zz"), late_pattern(r"-sdel"))
+)
+_REPLACES: Final = frozenset({"mv", "cp", "ln", "install"})
+_KEEPS_NOTHING: Final = late_pattern(rf"(?:/dev/null|{'|'.join(TEMPORARY)})/")
+# A file of a person: what is there for a time may be moved to another such place.
+_IS_KEPT: Final = late_pattern(rf"~|(?!(?:{'|'.join(TEMPORARY)})/)/")
+_CHOOSES_OF_ARCHIVE: Final = frozenset({"-x", "-i", "--exclude", "--include"})
 
 
 def lost_by_statement(name: str, words: Sequence[str]) -> str:
@@ -175,3 +189,23 @@ def deletes_data(script: str, programs: Collection[str]) -> bool:
     if not _REDIS.isdisjoint(programs) and _KEYS_LOST.search(script):
         return True
     return not _DATABASES.isdisjoint(programs) and has_data_loss(script)
+
+
+def taken_away(name: str, words: Reading) -> Reading:
+    """Return what `zip -m` and its like move to an archive, and `mv` to where nothing is kept."""
+    sources, target = sources_and_target(words) if name == "mv" else ((), None)
+    if target and _KEEPS_NOTHING.match(f"{target}/"):
+        return tuple(x for x in sources if target == "/dev/null" or _IS_KEPT.match(x or ""))
+    moves = _MOVES_TO_ARCHIVE.get(name)
+    if not moves or not any(map(moves.fullmatch, filter(None, words))):
+        return ()
+    named = takewhile(lambda word: word not in _CHOOSES_OF_ARCHIVE, words)
+    return tuple(each for each in named if each is None or not each.startswith("-"))[1:]
+
+
+def emptied_by(name: str, words: Reading) -> Reading:
+    """Return what a copy of /dev/null, or a link to it, takes the place of."""
+    if name == "dd" and "if=/dev/null" in words:
+        return tuple(each[3:] for each in words if each and each.startswith("of="))
+    sources, target = sources_and_target(words) if name in _REPLACES else ((), None)
+    return (target,) if target and "/dev/null" in sources else ()

@@ -4,11 +4,11 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain, dropwhile, takewhile
+from itertools import chain, dropwhile
 from pathlib import PurePath
 from types import MappingProxyType
 
-from agent_cli.policies.shell.data_losses import lost_by_request
+from agent_cli.policies.shell.data_losses import emptied_by, lost_by_request, taken_away
 from agent_cli.policies.shell.deleted_folders import (
     FINDS,
     REMOVES_NAMED,
@@ -22,7 +22,6 @@ from agent_cli.policies.shell.deleted_folders import (
     is_vital,
     leads_out,
     lost_rights,
-    sources_and_target,
     without_caches,
 )
 from agent_cli.policies.shell.entered_folders import IN_BACKGROUND, is_elsewhere
@@ -100,12 +99,6 @@ _MAKES_FILE = late_pattern(
     r"\s*(?:(?:&&|[;\n])(?!.*truncate)[^\"'\\$`]*)?",
     re.DOTALL | re.ASCII,
 )
-_MOVES_TO_ARCHIVE = MappingProxyType(
-    {"zip": late_pattern(r"-[a-zA-Z0-9]*m[a-zA-Z0-9]*|--move")}
-    | dict.fromkeys(("tar", "gtar", "bsdtar"), late_pattern(r"--remove-f\w*"))
-    | dict.fromkeys(("7z", "7za", "7zz"), late_pattern(r"-sdel"))
-)
-_CHOOSES_OF_ARCHIVE = frozenset({"-x", "-i", "--exclude", "--include"})
 _FORCES_TREES = late_pattern(r"-(?=\w*[rR])(?=\w*f)[dfiIrRv]+")  # not -framerate
 
 
@@ -188,25 +181,18 @@ def _folder_entered(
 
 def _named(seen: Iterable[Reading]) -> Iterator[tuple[str, Reading]]:
     """Yield the programs in *seen* with their arguments: one that is not known is `rm` for -rf."""
+    seen = [*filter(None, seen)]
+    called = {words[3]: words[2] for words in seen if words[:2] == ("hash", "-p") and words[3:]}
     for words in seen:
-        if words and words[0]:
-            name, arguments = base_name(words[0]), words[1:]
+        if program := called.get(words[0], words[0]):
+            name, arguments = base_name(program), words[1:]
             yield name, arguments
-            if taken := _taken_away(name, arguments):
+            if taken := taken_away(name, arguments):
                 yield "rm", ("-r", "--", *taken)
+            elif emptied := emptied_by(name, arguments):
+                yield "rm", ("--", *emptied)
         elif _FORCES_TREES.fullmatch("".join(filter(None, words[1:2]))):
             yield "rm", words[1:]
-
-
-def _taken_away(name: str, words: Reading) -> Reading:
-    """Return what `zip -m` and its like move to an archive, and `mv` to where nothing is kept."""
-    if name == "mv" and (moved := sources_and_target(words))[1] == "/dev/null":
-        return moved[0]
-    moves = _MOVES_TO_ARCHIVE.get(name)
-    if not moves or not any(map(moves.fullmatch, filter(None, words))):
-        return ()
-    named = takewhile(lambda word: word not in _CHOOSES_OF_ARCHIVE, words)
-    return tuple(each for each in named if each is None or not each.startswith("-"))[1:]
 
 
 def _reads_few(

@@ -276,7 +276,7 @@ def _with_values_of(script: str, texts: Iterable[str]) -> Iterator[str]:
 def _composed(script: str) -> Iterator[Reading]:
     """Yield the commands of *script* whose program or options a variable or `set` holds."""
     nodes = [node for node in descendants(syntax_tree(script)) if node.type == "command"]
-    known = Assignments(syntax_tree(script), {})
+    known = Assignments(syntax_tree(script), {"HOME": ["~"]})
     written = ([likely_word(source(word)) for word in _words(node)] for node in nodes)
     lists = [_operands(words) for words in written if words[:1] == ["set"]]
     grown = _grown(syntax_tree(script))

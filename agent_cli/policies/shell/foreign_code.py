@@ -84,6 +84,7 @@ _UNLINKS: Final = late_pattern(
     r"\b(?:os\.(?:remove|unlink)|unlink(?:Sync)?|File\.delete)[\s(]*(?:os\.path\.expanduser\(\s*)?"
     r"[\"'](?P<file>[/~][^\"'$@{}\n]*)[\"']"
     r"|\bPath\(\s*[\"'](?P<path>[/~][^\"'$@{}\n]*)[\"']\s*\)(?:\.expanduser\(\))?\.unlink\("
+    r"|\bfile\s+delete\s+(?:-\w*\s+|\"(?=~))*(?P<tree>[/~][^\s;\]\"'$@{}]*)"
 )
 # The folder itself; elsewhere, a dot between two quotes joins what is in quotes around it.
 _IS_HERE: Final = late_pattern(r"(?:^|[(\[,=\s])(['\"])\.\1\s*(?:[),\]]|$)")
@@ -249,8 +250,9 @@ def commands_in(code: str, *, is_test: bool = False) -> Iterator[str]:
         lost = (each for each in literals_in(code) if not _OF_ONE_ROW.search(each))
         yield from (f"sqlite3 x {shlex.quote(each)}" for each in lost if has_data_loss(each))
     for found in _UNLINKS.finditer(code):
-        path = found["file"] or found["path"]
-        yield f"rm -f {path if path[0] == '~' else shlex.quote(path)}"
+        path = found["file"] or found["path"] or found["tree"]
+        option = "-rf" if found["tree"] else "-f"
+        yield f"rm {option} {path if path[0] == '~' else shlex.quote(path)}"
 
 
 def commands_of_tox(text: str) -> str:

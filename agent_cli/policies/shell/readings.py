@@ -58,7 +58,7 @@ _EVALUATES = frozenset(
     }
 )
 _CALLS_BACK = frozenset({"mapfile", "readarray", "hash", "compgen", "complete", "alias", "bind"})
-_RUN_BY_THEMSELVES = _EVALUATES | _CALLS_BACK | {"at", "batch"}
+_RUN_BY_THEMSELVES = _EVALUATES | _CALLS_BACK | {"at", "batch", "su"}
 # Variables whose value bash runs, and those that name a file that it runs.
 _RUN_VALUES = frozenset({"PROMPT_COMMAND", "PS0", "PS1", "PS2", "PS4"})
 # And those of which programs do.

@@ -184,6 +184,11 @@ ADDS_ARGUMENTS: Final = frozenset({"xargs", "parallel", "find", "fd", "entr"})
 """They run a command for each name that they read or find."""
 _REPLACED: Final = late_pattern(r"(?:-[0rtx]*[Ii]|--replace=?)(.*)", re.DOTALL)
 _RUNS_LATER: Final = frozenset({"at", "batch"})
+# `sudo -i`, `su - me` without a command.
+_OPENS_SHELL: Final = late_pattern(
+    r"(?:sudo|doas)(?=.*\s-(?:\w*[is]|-(?:login|shell)))(?:\s-\w*[ugpCDhRrtT]\s\S+|\s-\S+)+"
+    r"|su(?!.*\s-(?:\w*c|-(?:c|session-c)ommand))(?:\s\S+)*"
+)
 _SHOWS_JOBS: Final = frozenset({"-l", "-c", "-d", "-r", "-V"})
 # ssh takes a blank, too: `-o "ProxyCommand nc x 22"`.
 _SETS: Final = late_pattern(r"[\w.:-]+\s*=|\w+(?i:command)\s")
@@ -320,9 +325,9 @@ def runs_input(words: Sequence[str | None]) -> bool:
             or any(_OF_INPUT.fullmatch(found[2]) for found in _SED_REPLACES.finditer(word))
             for word in operands
         )
-    return (name in _RUNS_LATER and _SHOWS_JOBS.isdisjoint(operands)) or reads_recipes(
-        name, operands
-    )
+    is_later = name in _RUNS_LATER and _SHOWS_JOBS.isdisjoint(operands)
+    opens = _OPENS_SHELL.fullmatch(" ".join((name, *operands)))
+    return is_later or opens is not None or reads_recipes(name, operands)
 
 
 def with_unknown(words: tuple[str | None, ...]) -> tuple[str | None, ...]:

@@ -1942,6 +1942,9 @@ def test_less_common_ways_to_delete_ask(script: str, *, expected: bool) -> None:
         *(("tar --remove-files -cf a.tar ~/work", True), ("7z a -sdel a.7z ~", True)),
         *(("tar --remove-files -cf a.tar src", False), ("tar -cf a.tar ~/work", False)),
         *(("{rm,-rf,~}", True), ("{echo,hello}", False)),
+        ("IFS=_; c=rm_-rf_$HOME; $c", True),
+        *((f'c="{x} $HOME"; $c', x != "ls") for x in ("rm -rf", "ls")),
+        *((f"tclsh <<< 'file delete -force {x}'", x != "out") for x in ("/srv/a", "~", "out")),
         *(("IFS=,; x=rm,-rf,/srv; $x", True), ("IFS=,; x=ls,-l,/srv; $x", False)),
     ],
 )
@@ -2079,6 +2082,38 @@ def test_program_in_a_folder_that_the_script_names_sets_no_variable(
 )
 def test_building_without_a_release_publishes_nothing(script: str, *, expected: bool) -> None:
     """The subcommand must be the first word: a file of settings may have its name."""
+    assert asks(script) is expected
+
+
+@each_row(
+    ("script", "expected"),
+    [
+        *((f"{x} <<< 'rm -rf /srv'", True) for x in ("sudo -i", "sudo -su me", "su -", "sudo su")),
+        *((f"echo 'rm -rf /srv' | {x}", True) for x in ("doas -s", "sudo --login", "su me")),
+        *((f"{x} <<< 'rm -rf out'", False) for x in ("sudo -i", "sudo -s", "su -")),
+        *((f"{x} <<< 'rm -rf /srv'", False) for x in ("sudo -S ls", "sudo -u me cat")),
+    ],
+)
+def test_text_that_a_shell_of_another_user_reads_is_judged(script: str, *, expected: bool) -> None:
+    assert asks(script) is expected
+
+
+@each_row(
+    ("script", "expected"),
+    [
+        ("hash -p /bin/rm ls; ls -rf ~", True),
+        ("hash -p /usr/bin/git g; g status", False),
+        *((f"{x} /dev/null ~/a", True) for x in ("cp", "install -m 600", "ln -sf", "mv")),
+        *((f"{x} /dev/null a.log", False) for x in ("cp", "install -m 600", "ln -sf")),
+        *((f"dd if=/dev/null of={x}", x != "a.log") for x in ("~/a", "/srv/a", "a.log")),
+        *((f"mv ~/Documents {x}", True) for x in ("/tmp/gone", "/tmp", "/dev/shm/a", "/dev/null")),
+        *((f"mv {x}", False) for x in ("/tmp/a /tmp/b", "src /tmp/gone", '"$f" /tmp', "~/a src")),
+    ],
+)
+def test_file_outside_that_is_emptied_or_moved_to_a_temporary_folder_asks(
+    script: str, *, expected: bool
+) -> None:
+    """There nothing is kept; `hash -p` gives a program another name."""
     assert asks(script) is expected
 
 

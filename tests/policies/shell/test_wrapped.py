@@ -48,8 +48,10 @@ def _asks(script: str) -> bool:
 
 
 def _weaker(every: int) -> list[tuple[str, str]]:
-    # A list without its begin, or a group that is none, is the part of a script alone.
-    whole = [text for text in [*_texts()][::every] if text.strip()[:1] not in ("|", "'", "(", "{")]
+    # A list without its begin or end, or a group that is none, is the part of a script alone.
+    parts = [*_texts()][::every]
+    ended = [text for text in parts if text.rstrip()[-1:] != "|"]
+    whole = [text for text in ended if text.strip()[:1] not in ("|", "'", "(", "{")]
     return [
         (name, script)
         for script in dict.fromkeys(whole)
