@@ -329,8 +329,8 @@ class App:
         self._bench.answer_format.schema = schema
 
     @property
-    def refused_commands(self) -> Sequence[str]:
-        """The commands that were not allowed to go on, because nobody could be asked."""
+    def refused_commands(self) -> Mapping[str, Sequence[str]]:
+        """Commands not allowed to go on as nobody could be asked, each with rules to allow it."""
         return self._bench.person.refused_commands
 
     @property

@@ -68,7 +68,8 @@ class ModelsPerson:
         calls: The front end's dialogs about calls of agents, set at the same time.
         elsewhere: Offers the questions to the user's hooks, if one of them passes answers on.
         steer: Sends the model the user's words with its next request.
-        refused_commands: Commands that were not allowed to go on, because nobody could be asked.
+        refused_commands: Commands that were not allowed to go on, because nobody could be asked,
+            each with the rules that would allow it.
     """
 
     def __init__(self, permissions: Callable[[], Permissions]) -> None:
@@ -78,8 +79,12 @@ class ModelsPerson:
         self.steer: Callable[[str], None] | None = None
         self.elsewhere: Elsewhere | None = None
         self._undecided: dict[Path, None] = {}
-        self.refused_commands: list[str] = []
+        self.refused_commands: dict[str, Sequence[str]] = {}
         self._permissions = permissions
+
+    def note_refused(self, command: str) -> None:
+        """Note that *command* was not allowed to go on, because nobody could be asked."""
+        self.refused_commands[command] = self._permissions().rules_allowing(command)
 
     async def ask(self, questions: Sequence[UserQuestion]) -> Sequence[str]:
         """Return the user's answers.

@@ -50,8 +50,8 @@ class Application(AttachingApplication, Protocol):
         ...
 
     @property
-    def refused_commands(self) -> Sequence[str]:
-        """The commands that were not allowed to go on, because nobody could be asked."""
+    def refused_commands(self) -> Mapping[str, Sequence[str]]:
+        """Commands not allowed to go on as nobody could be asked, each with rules to allow it."""
         ...
 
     @property

@@ -29,6 +29,7 @@ from agent_cli.contracts.events import (
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import Block, FileOutput, WidgetOutput, text_block, text_of
+from agent_cli.contracts.wording import one_line
 from agent_cli.core.agent import Agent
 from agent_cli.core.call_decisions import NOBODY_ALLOWS, REFUSALS_MAX
 from agent_cli.core.run import RunResult
@@ -39,11 +40,13 @@ from agent_cli.headless.report import EXIT_CODES, OutputFormat, RunOutput, RunRe
 from agent_cli.system import stop_signals
 from agent_cli.system.event_loop import in_background
 from agent_cli.system.logger import logger
+from agent_cli.system.sanitize import reveal
 from agent_cli.terminal.narration import cited_text, narrate, narrate_end, side_output
 from agent_cli.terminal.writer import STDOUT_CLOSED_EXIT_CODE, Writer
 
 Decide: TypeAlias = Callable[[Agent], Awaitable[RunResult]]
 
+_COMMAND_CHARS_MAX: Final = 80
 _INTERRUPTED: Final = frozenset({"aborted", "waiting_for_approval"})
 """Stop reasons of a run that a signal may have stopped; any other run ended by itself."""
 
@@ -258,10 +261,11 @@ class _HeadlessRun:
         self._outcome.undecided_files = app.undecided_files
         self._outcome.refused_commands = [*app.refused_commands]
         self._outcome.refused_hosts = [*app.refused_hosts]
-        for each in app.refused_commands:
-            rule = "" if each.endswith("…") else f" {shlex.quote(f'bash({each})')}"
-            why = f"cannot ask here about the files that it takes; use --allow{rule}"
-            self._warn(f"`{each}` was refused: {why}")
+        for command, rules in app.refused_commands.items():
+            options = " ".join(f"--allow {shlex.quote(rule)}" for rule in rules)
+            what = reveal(options) or "--allow with a rule for each command in it"
+            why = f"cannot ask here about the files that it takes; use {what}"
+            self._warn(f"`{one_line(command, _COMMAND_CHARS_MAX)}` was refused: {why}")
 
     def _tell(self, event: Event) -> None:
         inner = innermost(event)

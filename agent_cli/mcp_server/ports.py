@@ -1,6 +1,6 @@
 """The application as the MCP server uses it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from agent_cli.contracts.dialogs import ModelDialogs
@@ -53,8 +53,8 @@ class Application(ApprovingApplication, Protocol):
         ...
 
     @property
-    def refused_commands(self) -> Sequence[str]:
-        """Commands that were stopped at the files they take, because nobody could be asked."""
+    def refused_commands(self) -> Mapping[str, Sequence[str]]:
+        """Commands stopped at the files they take as nobody could be asked; rules to allow each."""
         ...
 
 

@@ -1,10 +1,12 @@
 """Decide about shell commands: by the rules, their known effects, the sandbox, and the mode."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.options import AUTO_ALLOW, AutoAllow
 from agent_cli.contracts.permission_modes import EDITING, Mode
@@ -16,6 +18,7 @@ from agent_cli.policies.permission_rules import (
     RuleSet,
     command_of,
     leaves_sandbox,
+    parse_rule,
     runs_on,
 )
 from agent_cli.policies.shell.reach import Objection, Reach
@@ -107,6 +110,21 @@ class CommandCalls:
             return True
         judged = judge(command, rules.for_commands(), self.reach)
         return judged.verdict == "allow" and _rule_behind(judged, rules) is not None
+
+    def rules_allowing(self, command: str) -> Sequence[str]:
+        """Return rules that would allow *command* whatever it changes; none if no rule can.
+
+        They name the command itself, or else the words with which each of its parts begins.
+        """
+        from agent_cli.policies.shell import session_prefixes  # rare
+
+        for texts in ((command,), session_prefixes(command, self.reach)):
+            written = [f"{COMMAND_TOOL}({text})" for text in texts]
+            with suppress(SettingsError):
+                rules = RuleSet(allow=tuple(map(parse_rule, written)))
+                if self.allows_every_effect(command, rules):
+                    return written
+        return ()
 
     @property
     def _folders(self) -> Sequence[Path]:

@@ -353,6 +353,10 @@ class Permissions:
         """Return whether a rule, or the mode yolo, allows *command* whatever it changes."""
         return self.mode == "yolo" or self._commands.allows_every_effect(command, self._rules)
 
+    def rules_allowing(self, command: str) -> Sequence[str]:
+        """Return rules that would allow *command* whatever it changes; none if no rule can."""
+        return self._commands.rules_allowing(command)
+
     @property
     def _rules(self) -> RuleSet:
         if not self._taken_back:

@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 import pytest
@@ -361,7 +362,7 @@ class Program:
     session_path = None
     held_microdollars = 0
     undecided_files: Sequence[Path] = ()
-    refused_commands: Sequence[str] = ()
+    refused_commands: Mapping[str, Sequence[str]] = MappingProxyType({})
     refused_hosts: Sequence[str] = ()
     workspace = Path()
     file_changes = NoChanges()
@@ -492,7 +493,7 @@ def test_command_that_was_refused_in_its_midst_is_named_on_stderr(
 ) -> None:
     """Who reads the text format would see the exit code alone."""
     program = Program()
-    program.refused_commands = ["rm -rf data"]
+    program.refused_commands = {"rm -rf data": ["bash(rm -rf data)"]}
     program.agent, *_ = scripted_agent(says("Done."))
     with Path(os.devnull).open() as nothing:
         monkeypatch.setattr(sys, "stdin", nothing)

@@ -1516,3 +1516,20 @@ def test_hidden_character_does_not_hide_the_other_reasons() -> None:
 
     assert "U+200B" in why
     assert "uses the network" in why
+
+
+@each_row(
+    ("command", "rules"),
+    [
+        ("sh clean.sh", ["bash(sh clean.sh)"]),
+        ("make all && npm test", ["bash(make all *)", "bash(npm test *)"]),
+        ("for f in d*; do touch $f; done", ["bash(touch *)"]),
+        ("for f in d*; do rm $f; done", []),
+    ],
+)
+def test_rules_that_would_allow_a_command_do_so(command: str, rules: list[str]) -> None:
+    """The whole of a loop was suggested as a rule, and covers nothing."""
+    allowing = policy(mode="auto-edit").rules_allowing(command)
+
+    assert sorted(allowing) == rules
+    assert not rules or policy(allow=rules).allows_every_effect(command)

@@ -148,7 +148,7 @@ async def _answer(person: "ModelsPerson", command: str, question: UserQuestion) 
     """Return the answer to *question* about *command*, which is noted if nobody can be asked."""
     answer = await person.choose(question, "The command", steers=True)
     if answer is None and not person.can_ask:
-        person.refused_commands.append(one_line(command, _COMMAND_CHARS_MAX))
+        person.note_refused(command)
     return answer
 
 
