@@ -193,7 +193,7 @@ class OpenAIChat:
 
             building = ChatReply(request.model.id, opened.request_id, where.price)
             try:
-                async with aclosing(_chunks(opened, limit)) as arriving:
+                async with aclosing(_chunks(opened, limit, building)) as arriving:
                     async for chunks in arriving:
                         for event in joined(chain.from_iterable(map(building.feed, chunks))):
                             yield event
@@ -201,6 +201,9 @@ class OpenAIChat:
                 raise broken_off(f"the reply was garbled: {error}", opened.request_id) from error
             if not building.begun:
                 raise not_the_api(shown, "no events", REMEDIES.address, _API)
+            if building.fault:
+                what = f'the server ended the reply with "{building.fault}"'
+                raise broken_off(what, opened.request_id, suspect="that server")
             if not building.complete:
                 raise broken_off("the reply ended before it was complete", opened.request_id)
             for event in building.end():
@@ -251,17 +254,26 @@ async def _posted(
 
 
 async def _chunks(
-    opened: "OpenReply", limit: ProgressLimit
+    opened: "OpenReply", limit: ProgressLimit, building: ChatReply
 ) -> AsyncGenerator[Iterator[Mapping[str, Json]], None]:
-    """Yield the chunks of a reply that came together; an error among them ends the call."""
-    from agent_cli.providers.events import events  # request is sent
+    """Yield the chunks of a reply that came together; an error among them ends the call.
+
+    Not every server sends the end marker: a complete reply is kept, however its stream ends.
+    """
+    import httpx2  # request is sent
+
+    from agent_cli.providers.events import events  # as above
 
     async with aclosing(events(opened, limit)) as arriving:
-        async for batch in arriving:
-            ours = [*takewhile(lambda event: event.data.strip() != _DONE, batch)]
-            yield _parsed(ours, opened, limit)
-            if len(ours) < len(batch):
-                return
+        try:
+            async for batch in arriving:
+                ours = [*takewhile(lambda event: event.data.strip() != _DONE, batch)]
+                yield _parsed(ours, opened, limit)
+                if len(ours) < len(batch) or building.has_all:
+                    return
+        except (httpx2.RequestError, CallFailed, BrokenReply):
+            if not building.complete:
+                raise
 
 
 def _parsed(

@@ -26,6 +26,7 @@ from agent_cli.contracts.provider import (
     ToolCallStart,
 )
 from agent_cli.contracts.timeline import Block, Json, Usage
+from agent_cli.contracts.tooling import INVALID_JSON
 from agent_cli.core.api_messages import to_api
 from agent_cli.providers.encoding import count_in, tool_input
 from agent_cli.providers.failures import BrokenReply
@@ -148,6 +149,10 @@ _STOP_REASONS: Final = {
     "function_call": "tool_use",
     "content_filter": "refusal",
 }
+_CUT_OFF: Final = frozenset({"max_tokens", "refusal"})
+"""Calls of such a reply do not run."""
+_FAULTS: Final = frozenset({"error", "abort"})
+"""What gateways and vLLM call the end of a reply that broke off."""
 
 
 @dataclass(slots=True)
@@ -160,6 +165,11 @@ class _Open:
     id: str = ""
     name: str = ""
     pieces: list[str] = field(default_factory=list[str])
+
+    def is_whole(self) -> bool:
+        """Return whether the arguments of a call are complete: nothing can follow them."""
+        written = "".join(self.pieces)
+        return bool(written.strip()) and tool_input(written) != {INVALID_JSON: written}
 
     def block(self) -> Block:
         written = "".join(self.pieces)
@@ -174,6 +184,10 @@ class ChatReply:
 
     Text and calls come without ends: a block ends where another begins. Reasoning, which some
     servers show, is an unsigned block of thinking: it is kept, and never sent back.
+
+    Attributes:
+        begun: A chunk has come.
+        has_all: The end and its usage have come: nothing of the reply can follow.
     """
 
     def __init__(self, model_id: str, request_id: str | None, price: Price) -> None:
@@ -184,6 +198,7 @@ class ChatReply:
         self._price = price
         self._usage: Mapping[str, Json] = {}
         self._finish = ""
+        self.has_all = False
         self._open: _Open | None = None
         self._begun_blocks = 0
         self._content: list[Block] = []
@@ -212,11 +227,17 @@ class ChatReply:
                 yield from self._grow(delta)
             if finish := choice.get("finish_reason"):
                 self._finish = str(finish)
+        self.has_all = bool(self._finish) and isinstance(usage, dict)
 
     @property
     def complete(self) -> bool:
         """Whether the server said why the reply ended."""
         return bool(self._finish)
+
+    @property
+    def fault(self) -> str:
+        """The server's word for an end that is none of the model's; "" for any other."""
+        return self._finish if self._finish in _FAULTS else ""
 
     def end(self) -> Iterator[StreamEvent]:
         """Yield the end of the block that is open, if any."""
@@ -230,9 +251,9 @@ class ChatReply:
         """Return the complete reply."""
         has_calls = any(block["type"] == "tool_use" for block in self._content)
         # Some servers end a reply with calls by "stop".
-        stop = "tool_use" if has_calls else _STOP_REASONS.get(self._finish, self._finish)
-        if has_calls and self._finish == "length":
-            stop = "max_tokens"
+        stop = _STOP_REASONS.get(self._finish, self._finish)
+        if has_calls and stop not in _CUT_OFF:
+            stop = "tool_use"
         return Reply(
             id=self._id or f"chat_{uuid4().hex}",
             model=self._model,
@@ -248,7 +269,7 @@ class ChatReply:
             block = yield from self._block("thinking", -1)
             block.pieces.append(thought)
             yield ThinkingDelta(block.index, thought)
-        for text in _texts(delta.get("content")):
+        for text in (*_texts(delta.get("content")), *_texts(delta.get("refusal"))):
             if self._open and self._open.kind == "tool_use" and text.isspace():
                 continue  # a line break within a call would cut it in two
             block = yield from self._block("text", -1)
@@ -268,8 +289,8 @@ class ChatReply:
             key = self._begun_blocks if call.get("id") else (self._open.key if self._open else 0)
         id, name = str(call.get("id") or ""), str(function.get("name") or "")
         grown = self._open if self._open and self._open.kind == "tool_use" else None
-        if grown and id not in ("", grown.id) and name:
-            yield from self.end()  # some servers give every call the number 0
+        if grown and name and (grown.is_whole() if not id else id != grown.id):
+            yield from self.end()  # some servers give every call the number 0, and no id either
             grown = None
         is_new = grown is None or grown.key != key
         if is_new and not name:

@@ -6,17 +6,22 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Literal
 
 Chunk = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Stream:
-    """An answer with status 200: its chunks, as they come, and the end marker."""
+    """An answer with status 200: its chunks, as they come, and the end marker.
+
+    Without the marker the body ends, the connection breaks, or nothing follows until the client
+    leaves.
+    """
 
     chunks: Sequence[Chunk | str]
     is_ended: bool = True
+    then: Literal["end", "break", "silence"] = "end"
 
 
 @dataclass(frozen=True)
@@ -85,20 +90,26 @@ def chat_server(*script: Stream | Failure) -> Generator[ChatServer]:
             fault = _fault(self.path, body)
             answer = Failure(400, {"message": fault}) if fault else state.script.pop(0)
             if isinstance(answer, Failure):
-                self._send(answer.status, json.dumps({"error": answer.error}), **answer.headers)
+                self._send(answer.status, json.dumps({"error": answer.error}), answer.headers)
                 return
             events = [e if isinstance(e, str) else json.dumps(e) for e in answer.chunks]
             if answer.is_ended:
                 events.append("[DONE]")
             stream = "".join(f"data: {event}\n\n" for event in events)
-            self._send(200, stream, **{"content-type": "text/event-stream"})
+            kind = {"content-type": "text/event-stream"}
+            self._send(200, stream, kind, missing_bytes=answer.then != "end")
+            if answer.then == "silence":
+                self.rfile.read(1)
 
-        def _send(self, status: int, content: str, **headers: str) -> None:
+        def _send(
+            self, status: int, content: str, headers: Mapping[str, str], *, missing_bytes: int = 0
+        ) -> None:
             self.send_response(status)
             given = {"content-type": "application/json", "x-request-id": "req-1", **headers}
             for name, value in given.items():
                 self.send_header(name, value)
-            self.send_header("content-length", str(len(content.encode())))
+            self.send_header("content-length", str(len(content.encode()) + missing_bytes))
+            self.close_connection = missing_bytes > 0
             self.end_headers()
             self.wfile.write(content.encode())
 

@@ -41,6 +41,7 @@ READ = ToolSpec("read", "Read a file.", {"type": "object", "properties": {"path"
 REQUEST = ModelRequest(
     model=Model("m-1", api=API), messages=(UserMessage.of("hi"),), system=("Be brief.", "In Kyiv.")
 )
+FINE = [chunk({"content": "fine"}), chunk({}, "stop")]
 PNG: Json = {"type": "base64", "media_type": "image/png", "data": "aGk="}
 
 
@@ -251,6 +252,8 @@ async def test_find_changes_no_earlier_byte_and_the_found_tool_can_be_called() -
         Stream([{"error": {"message": "busy", "type": "rate_limit", "code": 429}}]),
         Stream([{"error": {"message": "busy", "type": "throttling", "code": "429"}}]),
         Stream([{"error": {"message": "busy", "type": "timeout", "code": 408}}]),
+        Stream([chunk({"content": "Hal"}, "error")]),
+        Stream([chunk({"tool_calls": [call(0, "c1", "read", "{}")]}, "abort"), used(10, 2)]),
     ],
 )
 async def test_failures_that_pass_are_retried(fault: Stream | Failure) -> None:
@@ -321,6 +324,41 @@ async def test_server_that_does_not_answer_is_named_without_its_password() -> No
     assert "secret" not in str(raised.value)
 
 
+@each_row(
+    "stream",
+    [
+        Stream([*FINE, used(10, 2)], is_ended=False, then="silence"),
+        Stream([*FINE, used(10, 2)], is_ended=False, then="break"),
+        Stream(FINE, is_ended=False, then="break"),
+    ],
+)
+async def test_complete_reply_is_kept_however_its_stream_ends(stream: Stream) -> None:
+    """Not every server sends the end marker: the reply was thrown away, and paid for again."""
+    with chat_server(stream) as server:
+        events = await asked(server)
+
+    assert Retrying not in [type(event) for event in events]
+    assert reply_of(events).content == (text_block("fine"),)
+
+
+@each_row("finish", ["content_filter", "length"])
+async def test_calls_of_a_reply_that_was_cut_off_do_not_run(finish: str) -> None:
+    """The filter took away what else the model had written."""
+    stops = {"content_filter": "refusal", "length": "max_tokens"}
+    with chat_server(Stream([chunk({"tool_calls": [call(0, "c1", "read", "{}")]}, finish)])) as s:
+        reply = reply_of(await asked(s))
+
+    assert reply.stop_reason == stops[finish]
+
+
+async def test_refusal_in_a_field_of_its_own_is_read() -> None:
+    """The reply seemed to be empty."""
+    with chat_server(Stream([chunk({"content": None, "refusal": "I cannot."}, "stop")])) as server:
+        reply = reply_of(await asked(server))
+
+    assert reply.content == (text_block("I cannot."),)
+
+
 async def test_text_in_parts_and_an_error_that_is_none_are_read() -> None:
     """As servers with reasoning send content, and gateways fill every field."""
     parts = [{"type": "thinking", "thinking": []}, {"type": "text", "text": "fine"}]
@@ -341,6 +379,20 @@ async def test_line_break_within_a_call_does_not_cut_it() -> None:
         reply = reply_of(await asked(server))
 
     assert [block["input"] for block in reply.content] == [{"path": "a"}]
+
+
+@each_row("number", [0, None])
+async def test_calls_without_ids_are_told_apart_by_their_whole_arguments(
+    number: int | None,
+) -> None:
+    """Some gateways send neither ids nor numbers that differ: all calls were one, and refused."""
+    first = [call(number, None, "read", '{"path": '), call(number, None, "read", '"a"}')]
+    calls = [*first, call(number, None, "read", '{"path": "b"}')]
+    with chat_server(Stream([chunk({"tool_calls": calls}, "tool_calls")])) as server:
+        reply = reply_of(await asked(server))
+
+    assert [block["input"] for block in reply.content] == [{"path": "a"}, {"path": "b"}]
+    assert len({str(block["id"]) for block in reply.content}) == 2
 
 
 async def test_pieces_of_calls_that_take_turns_are_a_broken_reply() -> None:
