@@ -1,14 +1,22 @@
 """The two commands that set everything up, with a fake interpreter."""
 
 import os
+import shlex
 import shutil
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from tests.waiting import is_alive, wait_until
+
 ROOT = Path(__file__).parents[1]
 PINS = ("pyproject.toml", "constraints.txt")
+
+STARTS_OTHERS = f'case "$2" in *execv*) exec {shlex.quote(sys.executable)} "$@";; esac'
+HANGS_S = 300
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
 
@@ -123,7 +131,7 @@ def test_make_test_runs_every_check_and_stops_at_the_first_failure(clone: Path) 
 @pytest.mark.parametrize("checker", ["mypy", "pyright"])
 def test_failure_of_a_parallel_check_fails_make_test(clone: Path, checker: str) -> None:
     """Its messages come last, where they are seen."""
-    script(clone / ".venv/bin/python", "exit 0")
+    script(clone / ".venv/bin/python", STARTS_OTHERS)
     for tool in ("ruff", "mypy", "lint-imports", "pyright"):
         script(clone / f".venv/bin/{tool}", "exit 0")
     script(clone / f".venv/bin/{checker}", "echo 1 error; exit 1")
@@ -132,6 +140,30 @@ def test_failure_of_a_parallel_check_fails_make_test(clone: Path, checker: str) 
 
     assert done.returncode != 0
     assert done.stdout.splitlines()[-1] == "1 error"
+
+
+@pytest.mark.parametrize("is_interrupted", [False, True], ids=["failed check", "Ctrl-C"])
+def test_no_checker_goes_on_behind_make_test(clone: Path, is_interrupted: bool) -> None:
+    """pyright starts another program, and a shell's background jobs ignore Ctrl-C."""
+    script(clone / ".venv/bin/python", STARTS_OTHERS)
+    for tool in ("mypy", "pyright"):
+        script(clone / f".venv/bin/{tool}", f"sleep {HANGS_S} & echo $! > {tool}.pid; wait")
+    begun = "until [ -s mypy.pid ] && [ -s pyright.pid ]; do :; done; echo $$ > ruff.pid"
+    ends = f"exec sleep {HANGS_S}" if is_interrupted else "exit 1"
+    script(clone / ".venv/bin/ruff", f"{begun}; {ends}")
+    environment = {name: value for name, value in os.environ.items() if "MAKE" not in name}
+
+    with subprocess.Popen(
+        ["make", "test"], cwd=clone, env=environment, start_new_session=True
+    ) as making:
+        pids = [clone / f"{tool}.pid" for tool in ("mypy", "pyright", "ruff")]
+        wait_until(lambda: all(each.exists() and each.read_text() for each in pids), "all begun")
+        if is_interrupted:
+            os.killpg(making.pid, signal.SIGINT)
+        failed = making.wait(60)
+
+    assert failed
+    wait_until(lambda: not any(is_alive(int(each.read_text())) for each in pids), "all have ended")
 
 
 def test_coverage_is_reported_though_a_test_fails(clone: Path) -> None:
