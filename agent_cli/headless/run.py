@@ -263,7 +263,7 @@ class _HeadlessRun:
         self._outcome.refused_hosts = [*app.refused_hosts]
         for command, rules in app.refused_commands.items():
             options = " ".join(f"--allow {shlex.quote(rule)}" for rule in rules)
-            what = reveal(options) or "--allow with a rule for each command in it"
+            what = reveal(options) or "--allow with rules for all of it, or --permission-mode yolo"
             why = f"cannot ask here about the files that it takes; use {what}"
             self._warn(f"`{one_line(command, _COMMAND_CHARS_MAX)}` was refused: {why}")
 

@@ -493,7 +493,7 @@ def test_command_that_was_refused_in_its_midst_is_named_on_stderr(
 ) -> None:
     """Who reads the text format would see the exit code alone."""
     program = Program()
-    program.refused_commands = {"rm -rf data": ["bash(rm -rf data)"]}
+    program.refused_commands = {"rm -rf data": ["bash(rm -rf data)"], "rm $f": []}
     program.agent, *_ = scripted_agent(says("Done."))
     with Path(os.devnull).open() as nothing:
         monkeypatch.setattr(sys, "stdin", nothing)
@@ -505,6 +505,8 @@ def test_command_that_was_refused_in_its_midst_is_named_on_stderr(
     assert shown.err == (
         "`rm -rf data` was refused: cannot ask here about the files that it takes;"
         " use --allow 'bash(rm -rf data)'\n"
+        "`rm $f` was refused: cannot ask here about the files that it takes;"
+        " use --allow with rules for all of it, or --permission-mode yolo\n"
     )
 
 
