@@ -31,6 +31,8 @@ FINISH_LIMIT_S = 0.5
 _ERROR_BYTES_MAX = 100_000
 # Errors of a request that could not be made, beyond those of the HTTP library.
 NEVER_SENT = (ModelError, OverflowError, UnicodeError, httpx2.InvalidURL)
+# Errors before the request: a proxy refuses the way to the server, not a request.
+_UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError)
 # Notice a dead connection within six minutes, not at the next prompt.
 KEEPALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 60, "TCP_KEEPCNT": 5}
 
@@ -219,7 +221,7 @@ def connection_failure(error: BaseException | None, base_url: str, variable: str
     if isinstance(error, httpx2.LocalProtocolError):  # its text may quote a key
         sentence = "the request has a header that is not valid; check the keys and their variables"
         return CallFailed(ModelError(sentence, trouble="network"), retryable=False)
-    is_sent = not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
+    is_sent = not isinstance(error, _UNSENT)
     found = why_unreached(error, base_url)
     if found.may_pass or (found.is_tls and is_sent):
         suspect = "the proxy (HTTPS_PROXY, NO_PROXY)" if found.is_proxied else "the network"

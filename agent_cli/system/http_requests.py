@@ -207,6 +207,9 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
         )
 
 
+_SIGN_IN: Final = "set the proxy's user and password: HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT"
+
+
 @dataclass(frozen=True, slots=True)
 class Unreached:
     """Why a request had no answer.
@@ -251,6 +254,8 @@ def why_unreached(error: BaseException | None, url: str) -> Unreached:
         is_broken = isinstance(why, ssl.SSLEOFError) or bool(_BROKE_OFF.search(fault))
         return Unreached(f"no TLS connection to {url} ({fault})", may_pass=is_broken, is_tls=True)
     sentence = f"cannot reach {url}{way} ({reason_of(error)})"
+    if isinstance(error, httpx2.ProxyError) and str(error).startswith("407"):
+        return Unreached(sentence, _SIGN_IN, is_proxied=True)
     return Unreached(sentence, may_pass=True, is_proxied=bool(way))
 
 

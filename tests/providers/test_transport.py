@@ -97,6 +97,11 @@ AGAIN = "; check the network and ask again"
             False,
         ),
         (
+            httpx2.ProxyError("502 Bad Gateway"),
+            f"cannot reach https://x (502 Bad Gateway){AGAIN}",
+            False,
+        ),
+        (
             behind(httpx2.ConnectError("failed"), tls("UNEXPECTED_EOF", "[SSL] no")),
             f"no TLS connection to https://x (unexpected eof){AGAIN}",
             False,
@@ -143,6 +148,19 @@ def test_connection_failure_names_the_proxy_without_its_password(
     suspect = "the proxy (HTTPS_PROXY, NO_PROXY)" if way else "the network"
     assert str(refused) == f"{refused.reason}; check {suspect} and ask again"
     assert late.reason == f"no answer from https://x{way} in time"
+
+
+def test_proxy_that_wants_a_password_is_not_asked_again() -> None:
+    """Half a minute of retries changes nothing, and the advice was to check the proxy."""
+    failed = connection_failure(
+        httpx2.ProxyError("407 Proxy Authentication Required"), "https://x", VARIABLE
+    )
+
+    assert str(failed) == (
+        "cannot reach https://x (407 Proxy Authentication Required); set the proxy's user and"
+        " password: HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT"
+    )
+    assert not failed.retryable
 
 
 def test_circular_exception_causes_are_handled() -> None:
