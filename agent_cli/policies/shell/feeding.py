@@ -174,8 +174,6 @@ def check_xargs(
         raise Objection("xargs splits names in another way than they are written")
     if splitting == "nul" and upstream[0].words[0].text == "find":
         splitting = "none"  # Each name begins with that of a folder.
-    for top in found:
-        reach.check_found(top, folder, splitting)
     check_fed(words, found[0], mark, reach, folder)
     own = arguments[: len(arguments) - len(words)]
     if (
@@ -185,6 +183,9 @@ def check_xargs(
     ):
         # Without any name xargs runs the command once: `grep -r x` then searches all below here.
         check_fed(words, "", mark, reach, folder)
+    # Last: of many files, looking at all takes a second.
+    for top in found:
+        reach.check_found(top, folder, splitting)
 
 
 def _options(arguments: Sequence[Word]) -> tuple[Sequence[Word], str, Splitting]:
@@ -289,7 +290,9 @@ def searches_shown(script: str) -> Collection[tuple[str, Reading]]:
         if words and (name := base_name(words[0] or "")) in _SEARCHES:
             (taken if _is_handed_on(node) else shown).add((name, tuple(words[1:])))
         elif node.type in _MAY_BE_SCRIPTS and "|" in source(node):
-            shown |= {*searches_shown(likely_word(source(node)) or "")}
+            inner = likely_word(source(node)) or ""
+            # A quote without an end is a text that holds itself.
+            shown |= {*searches_shown(inner)} if len(inner) < len(source(node)) - 1 else set()
     return shown - taken
 
 

@@ -33,7 +33,7 @@ from agent_cli.policies.shell.fed_scripts import all_scripts, fed_commands, text
 from agent_cli.policies.shell.known_words import with_known_words
 from agent_cli.policies.shell.losses import lost_by_unknown_program
 from agent_cli.policies.shell.plain import Part, Unknown, parse
-from agent_cli.policies.shell.reach import Reach
+from agent_cli.policies.shell.reach import Reach, has_only_words
 from agent_cli.policies.shell.read_only import UNCERTAIN_FOLDER, objections
 from agent_cli.policies.shell.readings import UNSEEN, Reading, all_commands, readings, seen_commands
 from agent_cli.policies.shell.rules import CommandRule, allowing, strongest
@@ -113,6 +113,7 @@ def judge(script: str, rules: CommandRules, reach: Reach) -> Judgement:
 
 def losses_of(script: str, seen: Sequence[Reading], reach: Reach) -> list[str]:
     """Return descriptions of what *script*, whose readings are *seen*, cannot take back."""
+    has_only_words.cache_clear()  # the command before may have made a folder
     found = _losses_as_written(script, seen, reach)
     # Of a line that goes on, the patterns of texts see only a part.
     whole = script if found else script.replace("\\\n", "")

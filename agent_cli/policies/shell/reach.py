@@ -9,6 +9,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path, PurePath
 from types import MappingProxyType
@@ -207,6 +208,8 @@ def _entries(top: str) -> Iterator[str]:
             yield f"{folder}/{name}"
 
 
+# Cached: a decision asks for each value that the variables of a script may have.
+@lru_cache(maxsize=8)
 def has_only_words(folder: str) -> bool:
     """Return whether each path in *folder* is one word for `xargs`; False if it has too many."""
     paths = [folder, *islice(_entries(folder), _ENTRIES_MAX)]

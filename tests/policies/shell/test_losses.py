@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.policies.shell import CommandRules, Reach, command_rule, judge
+from agent_cli.policies.shell.reach import has_only_words
 from agent_cli.policies.shell.reserved import is_reserved
 from agent_cli.policies.shell.written_texts import files_run
 from tests.tables import each_row
@@ -2026,6 +2027,7 @@ def test_folder_of_the_workspace_in_a_container_is_deleted_as_here(
         ("tar xf a.tar; find . -name __pycache__ | xargs rm -rf", True),
         ("find . -name __pycache__ | tr x / | xargs rm -rf", True),
         ("find . -name 'x*' 2>/dev/null | xargs rm -rf", False),
+        ("ls -a\"find . -type f | xargs rm -rf'", True),  # a quote without an end
         *((f"{x}; find . -name 'x*' | xargs rm -rf", True) for x in ("> 'x src'", "rm y 2> 'x a'")),
         ("find . -name y -fprint 'x src'; find . -name 'x*' | xargs rm -rf", True),
         ("echo -mkdir; mkdir 'x src'; find . -name 'x*' | xargs rm -rf", True),
@@ -2050,6 +2052,18 @@ def test_list_of_names_asks_where_one_is_more_than_a_word(name: str, tmp_path: P
     (tmp_path / name).mkdir(parents=True)
 
     assert (before, judge(script, rules, Reach(root=tmp_path)).verdict) == ("undecided", "ask")
+
+
+def test_names_are_looked_at_once_for_all_values_of_a_script(tmp_path: Path) -> None:
+    """In a loop, each value took as long as the whole: half a minute for 64 and 18,000 files."""
+    (tmp_path / "a").touch()
+    loops = (
+        "for x in a b; do for y in c d; do rm -rf $x/$y; find . -name x | xargs rm -rf; done; done"
+    )
+
+    judge(loops, CommandRules(), Reach(root=tmp_path))
+
+    assert has_only_words.cache_info().misses == 1
 
 
 @each_row(
