@@ -51,6 +51,8 @@ _FLUSH_S = 0.5
 # The supervisor gives the server one second after the end of its input, then half a second.
 _END_S = 2.0
 _TERMINATE_S = 1.0
+# A killed process ends at once, but its end is noted late on a busy machine.
+_KILLED_S = 5.0
 _LAST_MOMENT_S = 0.5
 _LOOK_S = 0.25
 # For what a child of an ended server goes on to write.
@@ -298,7 +300,7 @@ async def _kill(process: asyncio.subprocess.Process) -> None:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         with anyio.CancelScope(shield=True):
-            await _ended_within(process, _TERMINATE_S)
+            await _ended_within(process, _KILLED_S)
         assert process.stdin is not None
         if process.stdin.transport.get_write_buffer_size():  # a close would wait for its reader
             process.stdin.transport.abort()
