@@ -35,7 +35,13 @@ from agent_cli.policies.shell.remote_commands import (
 from agent_cli.policies.shell.searches import split_search, starts_remover
 from agent_cli.policies.shell.starters import base_name, is_shell, options_end
 from agent_cli.policies.shell.syntax import descendants, is_misread, source, syntax_tree
-from agent_cli.policies.shell.words import likely_word, likely_words, text_of, words_of
+from agent_cli.policies.shell.words import (
+    likely_word,
+    likely_words,
+    text_of,
+    without_quotes,
+    words_of,
+)
 from agent_cli.system.loading import late_pattern
 
 if TYPE_CHECKING:
@@ -84,7 +90,6 @@ _OTHER_HOME: Final = late_pattern(
     r"|kubectl|oc|docker[\w-]*|podman[\w-]*|nerdctl|lxc|incus|machinectl|systemd-nspawn|toolbox"
     r"|distrobox|multipass|vagrant|limactl|wsl)\b"
 )
-_QUOTING: Final = late_pattern(r"[\"'\\]")
 _NAMES_HOME: Final = late_pattern(r"~/|HOME")
 _HOMES: Final = frozenset({"$HOME", "${HOME}"})
 _DEPTH_MAX: Final = 4
@@ -152,7 +157,7 @@ def without_cd_apart(script: str, loses: Callable[[str], bool]) -> str:
 
 def _names(pattern: re.Pattern[str], script: str) -> bool:
     """Return whether *script* has *pattern*: a program's name may be written with quotes in it."""
-    return any(map(pattern.search, (script, _QUOTING.sub("", script))))
+    return any(map(pattern.search, (script, without_quotes(script))))
 
 
 def with_own_folder(text: str, path: str) -> str:

@@ -33,7 +33,8 @@ _HERE: Final = late_pattern(r"(?:\$\{?PWD\}?|\$\(pwd\)|`pwd`)/?")
 _NAMES_HISTORY: Final = late_pattern(
     r"(?<![\w./*-])(?:\./)?\.git(?![\w.*-]|/[\w.*])", re.IGNORECASE
 )
-_SECTION: Final = late_pattern(r"\s*\[{1,2}([\w.:-]+)[^][\n]*\]{1,2}")
+SECTION: Final = late_pattern(r"(?m)^\s*\[{1,2}([\w.:-]+)[^][\n]*\]{1,2}")
+"""The line that begins a section of settings: of git, or in TOML."""
 # The settings whose value git runs.
 _RUN_BY_GIT: Final = late_pattern(
     r"pager|editor|askpass|sshcommand|fsmonitor|external|textconv|command|cmd|clean|smudge|process"
@@ -252,7 +253,7 @@ def commands_of_git(text: str, words: Set[str | None]) -> Iterator[str]:
     """Yield the scripts that git runs by *text*, its settings: aliases that are among *words*."""
     section = ""
     for line in text.replace("\\\n", " ").split("\n"):
-        if found := _SECTION.match(line):
+        if found := SECTION.match(line):
             section, line = found[1].casefold(), line[found.end() :]
         key, _, value = line.partition("=")
         name, value = key.strip(), value.strip().replace('\\"', "\0").replace('"', "")

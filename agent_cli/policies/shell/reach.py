@@ -29,7 +29,6 @@ _PATTERNS_MAX = 50
 _GLOB = frozenset("*?[")
 _OF_PROGRAMS = late_pattern(r"/(?:etc|usr|s?bin|lib\w*|dev|proc|sys|run|tmp|var)/.*")
 _SPLIT_BY_XARGS = late_pattern(r"[\s\"'\\]")
-_ENTRIES_MAX = 20_000
 SEARCHED_ENTRIES_MAX = 20_000
 
 _IGNORE_FILES = ("/.gitignore", "/.ignore", "/.rgignore")
@@ -212,8 +211,8 @@ def _entries(top: str) -> Iterator[str]:
 @lru_cache(maxsize=8)
 def has_only_words(folder: str) -> bool:
     """Return whether each path in *folder* is one word for `xargs`; False if it has too many."""
-    paths = [folder, *islice(_entries(folder), _ENTRIES_MAX)]
-    return len(paths) <= _ENTRIES_MAX and not any(map(_SPLIT_BY_XARGS.search, paths))
+    paths = [folder, *islice(_entries(folder), SEARCHED_ENTRIES_MAX)]
+    return len(paths) <= SEARCHED_ENTRIES_MAX and not any(map(_SPLIT_BY_XARGS.search, paths))
 
 
 def matches(pattern: str, folder: str) -> Iterator[str]:

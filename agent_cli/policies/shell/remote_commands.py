@@ -32,7 +32,7 @@ from agent_cli.policies.shell.syntax import (
     source,
     syntax_tree,
 )
-from agent_cli.policies.shell.words import has_glob, text_of, words_of
+from agent_cli.policies.shell.words import has_glob, text_of, without_quotes, words_of
 from agent_cli.sandbox.path_sets import TEMPORARY
 from agent_cli.system.loading import late_pattern
 
@@ -134,7 +134,6 @@ _SETS_FOLDER: Final = late_pattern(
     r"(?<!\$)(?<!\$\{)\bPWD\b|\bpwd\s*\(\s*\)|\b(?:DOCKER|CONTAINER)_|(?:docker|podman|nerdctl)\s+-"
     r"|\bcontext\s+use\b|\bsystem\s+connection\b"
 )
-_QUOTE: Final = late_pattern(r"[\"'\\]")
 _DEPTH_MAX: Final = 4
 _DOES_NOTHING: Final = ":"
 
@@ -176,7 +175,7 @@ def _without_mount(
     texts = [*map(text_of, words)]
     found = (_MOUNT.fullmatch(source(each).replace('"', "")) for each in words)
     mounts = [(at, mount) for at, mount in enumerate(found) if mount]
-    is_set = _SETS_FOLDER.search(_QUOTE.sub("", whole))
+    is_set = _SETS_FOLDER.search(without_quotes(whole))
     if len(mounts) != 1 or texts[mounts[0][0] - 1] != "-v" or is_set:
         return texts, None
     at, mount = mounts[0]

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from agent_cli.policies.shell.foreign_code import commands_in, commands_of_tox
-from agent_cli.policies.shell.git_losses import commands_of_git
+from agent_cli.policies.shell.git_losses import SECTION, commands_of_git
 from agent_cli.policies.shell.readings import Reading
 from agent_cli.policies.shell.starters import base_name, sed_commands
 from agent_cli.policies.shell.syntax import descendants, source, syntax_tree
@@ -115,7 +115,6 @@ _STEP: Final = late_pattern(r"(?m)^[ ]*(?:- +)*(?:[\w.-]+:(?: +|$))?(?:[|>][-+]?
 _INCLUDED: Final = late_pattern(r'\w+="(.+\.ya?ml)"')
 _KEY_OF_TASK: Final = late_pattern(r"([A-Za-z_]\w*):(?:\s+|$)", re.ASCII)
 _FOLDERS_OF_TASK: Final = ("ROOT_DIR=.", "TASKFILE_DIR=.", "USER_WORKING_DIR=.")
-_SECTION: Final = late_pattern(r"(?m)^\s*\[{1,2}([\w.:-]+)[^][\n]*\]{1,2}")
 
 
 def goals_of(seen: Sequence[Reading], script: str) -> Mapping[FileKind, Set[str | None]]:
@@ -180,7 +179,7 @@ def _tasks_in(text: str, goals: Set[str | None]) -> Iterator[str]:
         yield f"cd {folder}"
     if text.lstrip().startswith("{"):
         yield from _of_package(text, goals)
-    elif _SECTION.search(text):
+    elif SECTION.search(text):
         yield commands_of_tox(text)
     elif _IS_TASKFILE.search(text):
         yield _of_taskfile(_unfolded(text), goals, given)
