@@ -182,17 +182,16 @@ class Pursuit:
         progress = self._active()
         if progress is None:
             return ()
+        progress = replace(progress, rounds=progress.rounds + 1)
         if self._has_jobs():
             wait = "background commands still run; wait for them with job_output, or end them"
             return self._go_on(progress, wait) if self._one_shot else ()
         claims = self._last_words()
         if blocked := claims.get("BLOCKED"):
-            progress = replace(progress, rounds=progress.rounds + 1)
             self._give_up(progress, "blocked", f"the model says what blocks it: {blocked}")
         if not progress.goal.check:
             if evidence := claims.get("DONE"):
-                met = replace(progress, rounds=progress.rounds + 1)
-                self._meet(met, f"goal reached, says the model: {evidence}")
+                self._meet(progress, f"goal reached, says the model: {evidence}")
                 return ()
             return self._go_on(progress, "the goal is not reported as reached", then="; go on")
         return await self._checked(progress)
@@ -210,7 +209,6 @@ class Pursuit:
             return ()
         progress = replace(progress, exit_code=run.exit_code)
         if run.exit_code == 0:
-            progress = replace(progress, rounds=progress.rounds + 1)
             rounds = counted(progress.rounds, "round")
             self._meet(progress, f"goal reached: `{check}` exits with 0 · {rounds}")
             return ()
@@ -222,7 +220,7 @@ class Pursuit:
                 why += ": plan mode lets none change, so set the goal again in another mode"
             elif not self._one_shot:
                 why += "; set it again to go on"
-            self._give_up(replace(progress, rounds=progress.rounds + 1), "stopped", why)
+            self._give_up(progress, "stopped", why)
         progress = replace(progress, failure=failure, tree=await self._tree())
         if self._active() is None:
             return ()
@@ -231,11 +229,11 @@ class Pursuit:
     def _go_on(
         self, progress: GoalProgress, what: str, output: str = "", *, then: str = ""
     ) -> Sequence[UserMessage]:
-        """Count a round; return the message with which the model goes on, if another is left.
+        """Return the message with which the model goes on, if another round is left.
 
         *then* is for the model alone.
         """
-        progress = self._timed(replace(progress, rounds=progress.rounds + 1))
+        progress = self._timed(progress)
         most = progress.goal.rounds_max
         if progress.rounds >= most:
             more = "" if self._one_shot else "; set it again with --rounds N to go on"
