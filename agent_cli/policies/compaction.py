@@ -250,10 +250,10 @@ class Compaction:
 
     async def _summarized(self, turn: Turn, plan: _Plan) -> bool:
         """Compact unless that has failed too often; return whether nothing has to be left out."""
-        if self._strategy is None or self._failures >= MAX_FAILURES:
-            return self._can_wait and not turn.overflow
         try:
-            await self._compact(turn, plan, trigger="auto")
+            if self._strategy is not None and self._failures < MAX_FAILURES:
+                await self._compact(turn, plan, trigger="auto")
+                return True
         except ModelError as error:
             # In an outage nothing is left out: the threshold is below what the window holds.
             self._can_wait = error.trouble is not None
@@ -263,8 +263,7 @@ class Compaction:
             # Nobody wrote what was refused here.
             why = str(error).removesuffix(f"; {errors.CHANGE_IT}")
             turn.emit(Notice("warning", f"compaction failed: {why}{more}"))
-            return self._can_wait and not turn.overflow
-        return True
+        return self._can_wait and not turn.overflow
 
     async def _compact(self, turn: Turn, plan: _Plan, *, trigger: Trigger, focus: str = "") -> None:
         """Replace the plan's middle with a summary.

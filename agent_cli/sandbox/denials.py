@@ -97,8 +97,8 @@ def denial(
 def stopped_git(output: str, *, strict: bool, failed: bool) -> str | None:
     """Return a sentence if git could not write a protected file; the arguments are as above.
 
-    Call it for the denied access to write: without the sandbox the command would fail on the files
-    that git wrote before it stopped.
+    It says more than `denial`: without the sandbox the command would fail on the files that git
+    wrote before it stopped.
     """
     if not (_READ_ONLY.search(output) or _BUSY.search(output) or strict):
         return None
