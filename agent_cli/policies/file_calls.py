@@ -86,56 +86,53 @@ class FileCalls:
     def _decide(
         self, call: ToolCall, tool: Tool, params: object, *, rules: RuleSet, mode: Mode
     ) -> Decision:
-        root = self.reach.root
         writes = tool.writes(params)
         touched = writes if tool.changes else (*tool.reads(params), *writes)
-        paths = called_paths(call, touched, root)
-        subject = tool.subject(params)
-
-        def fits(rule: Rule, kind: RuleKind) -> bool:
-            if rule.tool == NETWORK:
-                return _covers_page(rule, kind, tool.name, subject)
-            if subject:
-                about = allows_subject if kind == "allow" else touches_subject
-                return about(rule, tool.name, subject)
-            return (allows if kind == "allow" else rules.touches)(rule, tool.name, paths, root)
-
-        def first(kind: RuleKind) -> Rule | None:
-            return next((rule for rule in rules.of(kind) if fits(rule, kind)), None)
-
-        if rule := first("deny"):
+        paths = called_paths(call, touched, self.reach.root)
+        matching = _Matching(rules, tool.name, tool.subject(params), paths, self.reach.root)
+        if rule := matching.first("deny"):
             return denied_by(rule)
         if mode == "plan" and tool.changes:
             return denied_by_plan()
         if tool.changes and (why := self._protection(paths)):
             return _protected(tool, why)
-        outside = refusal = ""
-        if self.access and tool.name in _FILE_TOOLS and (written := _path_of(call)):
-            # Not the path as given, if possible: a symlink in it may lead elsewhere by now.
-            written = touched[0] if touched else written
-            refusal, outside = self.access.obstacle(written, to_write=tool.changes)
-            if refusal and not outside and self.grants:
-                return denied(refusal, refusal)
-        rule = first("allow")
+        refusal, outside = self._obstacle(call, tool, touched)
+        if refusal and not outside and self.grants:
+            return denied(refusal, refusal)
+        rule = matching.first("allow")
         if outside:
-            opening = (each for each in rules.allow if opens(each, tool.name, paths))
-            is_named, rule = bool(rule), next(opening, None)
+            is_named, rule = bool(rule), matching.opening()
             if not rule and not self.grants:
                 decision = _by_mode(tool, params, mode, writes_inside=False)
                 is_asked = isinstance(decision.verdict, Ask) and not is_named
                 return decision if is_asked else denied(refusal, refusal)
-        if tool.changes and (why := self._starts(paths)):
-            return replace(asked(why), opens=outside)
-        if asking := first("ask"):
-            return replace(asked(f"the rule {asking} asks", rule=asking), opens=outside)
-        if objection := self._hidden_below(call, paths, rules, outside if rule else ""):
-            return replace(asked(objection), opens=outside)
+        if question := self._question(call, tool, matching, opened=outside if rule else ""):
+            return replace(question, opens=outside)
         if rule:
             return replace(allowed(f"allowed by the rule {rule}", rule=rule), opens=outside)
         if outside:
             return _outside(tool, outside)
         writes_inside = bool(writes) and all(map(self._holds, paths))
         return _by_mode(tool, params, mode, writes_inside=writes_inside)
+
+    def _obstacle(self, call: ToolCall, tool: Tool, touched: Sequence[str]) -> tuple[str, str]:
+        """Return the error with which a file tool would refuse the call, as `Access.obstacle`."""
+        written = call.arguments.get("path")
+        if not (self.access and tool.name in _FILE_TOOLS and isinstance(written, str) and written):
+            return "", ""
+        # Not the path as given, if possible: a symlink in it may lead elsewhere by now.
+        return self.access.obstacle(touched[0] if touched else written, to_write=tool.changes)
+
+    def _question(
+        self, call: ToolCall, tool: Tool, matching: "_Matching", *, opened: str
+    ) -> Decision | None:
+        """Return the question that no allow rule answers, or None."""
+        if tool.changes and (why := self._starts(matching.paths)):
+            return asked(why)
+        if asking := matching.first("ask"):
+            return asked(f"the rule {asking} asks", rule=asking)
+        objection = self._hidden_below(call, matching.paths, matching.rules, opened)
+        return asked(objection) if objection else None
 
     def _protection(self, paths: Sequence[str]) -> str | None:
         """Return the reason that any of *paths* is write-protected, or None."""
@@ -206,6 +203,34 @@ class FileCalls:
         return any(map(Path(path).is_relative_to, (self.reach.root, *self.reach.extra_dirs)))
 
 
+@dataclass(frozen=True, slots=True)
+class _Matching:
+    """The rules that match one call, by its *subject* or else by its *paths*."""
+
+    rules: RuleSet
+    tool: str
+    subject: str
+    paths: Sequence[str]
+    root: Path
+
+    def first(self, kind: RuleKind) -> Rule | None:
+        """Return the first rule of *kind* that matches, or None."""
+        return next((rule for rule in self.rules.of(kind) if self._matches(rule, kind)), None)
+
+    def opening(self) -> Rule | None:
+        """Return the first allow rule that opens the paths, which lie outside, or None."""
+        return next((rule for rule in self.rules.allow if opens(rule, self.tool, self.paths)), None)
+
+    def _matches(self, rule: Rule, kind: RuleKind) -> bool:
+        if rule.tool == NETWORK:
+            return _covers_page(rule, kind, self.tool, self.subject)
+        if self.subject:
+            about = allows_subject if kind == "allow" else touches_subject
+            return about(rule, self.tool, self.subject)
+        about_paths = allows if kind == "allow" else self.rules.touches
+        return about_paths(rule, self.tool, self.paths, self.root)
+
+
 def _by_mode(tool: Tool, params: object, mode: Mode, *, writes_inside: bool) -> Decision:
     """Decide about a call that no rule is about and that stays inside the workspace."""
     doubt = "" if tool.changes else tool.doubt(params)
@@ -245,11 +270,6 @@ def _git_starts(path: Path) -> str | None:
     known = identity(path)  # a hard link has no target
     of_git = (each for top in folders.protected for each in (top, *top.glob("*")))
     return _SAME_FOR_GIT if known and known in map(identity, of_git) else None
-
-
-def _path_of(call: ToolCall) -> str:
-    written = call.arguments.get("path")
-    return written if isinstance(written, str) else ""
 
 
 def _protected(tool: Tool, why: str) -> Decision:
