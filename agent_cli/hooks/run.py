@@ -178,7 +178,7 @@ async def _start(
                 )
             if reader:
                 stdout, exports = reader.read(ran.stdout, before, is_confined=prepared.is_confined)
-                ran = replace(ran, stdout=stdout)
+                ran = replace(ran, output=stdout.encode())
     except TooMuchOutput:
         return HookOutcome(fault="it printed more than 1 MB; make it print less")
     if ran.code in (0, 2):

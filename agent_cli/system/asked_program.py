@@ -47,11 +47,21 @@ _INHERITED_PREFIXES = ("LC_", "XDG_")
 
 @dataclass(frozen=True, slots=True)
 class ProgramAnswer:
-    """The exit code and output of a program, with undecodable bytes replaced by U+FFFD."""
+    """The exit code and output of a program; `stdout` and `stderr` are text, with U+FFFD."""
 
     code: int
-    stdout: str
-    stderr: str
+    output: bytes
+    errors: bytes
+
+    @property
+    def stdout(self) -> str:
+        """The output as text, with undecodable bytes replaced."""
+        return self.output.decode(errors="replace")
+
+    @property
+    def stderr(self) -> str:
+        """The error output as text, with undecodable bytes replaced."""
+        return self.errors.decode(errors="replace")
 
 
 class TooMuchOutput(Exception):
@@ -104,14 +114,14 @@ async def ask_program(
         assert process.stderr is not None
         try:
             streams = (process.stdout, process.stderr)
-            stdout, stderr = await _outputs(streams, output_bytes_max)
+            output, errors = await _outputs(streams, output_bytes_max)
             code = await process.wait()
         finally:
             await _end(process, transport)
             if (process.returncode or 0) < 0:
                 # Somebody killed the supervisor, and perhaps the one behind it at the same moment.
                 await asyncio.to_thread(kill_left, environment, process.pid)
-    return ProgramAnswer(code, stdout, stderr)
+    return ProgramAnswer(code, output, errors)
 
 
 async def ask_watched(
@@ -148,8 +158,8 @@ async def ask_watched(
                 code.append(await _status(link, decide))
                 await asyncio.to_thread(link.end, _END_LIMIT_S)  # what it left holds the output
 
-            stdout, stderr = await _outputs(streams, OUTPUT_BYTES_MAX, end)
-    return ProgramAnswer(code[0], stdout, stderr)
+            printed, complained = await _outputs(streams, OUTPUT_BYTES_MAX, end)
+    return ProgramAnswer(code[0], printed, complained)
 
 
 async def _end_link(link: KeeperLink) -> None:
@@ -198,12 +208,12 @@ async def _outputs(
     streams: Sequence[asyncio.StreamReader],
     bytes_max: int,
     beside: Callable[[], Coroutine[None, None, None]] = _nothing,
-) -> tuple[str, str]:
+) -> tuple[bytes, bytes]:
     """Return the content of both *streams*, and do *beside* meanwhile."""
-    read: list[asyncio.Task[str]] = []
+    read: list[asyncio.Task[bytes]] = []
     try:
         async with asyncio.TaskGroup() as tasks:
-            read = [tasks.create_task(_text(stream, bytes_max)) for stream in streams]
+            read = [tasks.create_task(_content(stream, bytes_max)) for stream in streams]
             tasks.create_task(beside())
     except* TooMuchOutput:
         read = []
@@ -213,13 +223,13 @@ async def _outputs(
     return stdout.result(), stderr.result()
 
 
-async def _text(stream: asyncio.StreamReader, bytes_max: int) -> str:
+async def _content(stream: asyncio.StreamReader, bytes_max: int) -> bytes:
     found = bytearray()
     while chunk := await stream.read(_BYTES_A_READ):
         found += chunk
         if len(found) > bytes_max:
             raise TooMuchOutput
-    return found.decode(errors="replace")
+    return bytes(found)
 
 
 async def _end(process: Process, transport: asyncio.SubprocessTransport) -> None:

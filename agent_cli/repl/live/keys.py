@@ -318,10 +318,7 @@ def _bind_pasting(keys: KeyBindings, screen: LiveScreen) -> None:
     @keys.add(Keys.BracketedPaste)
     def paste(event: KeyPressEvent) -> None:
         asked = begun.pop() if begun else asking.question
-        text = screen.draft.pasted(event.data)
-        if not asking.keep(text, asked):
-            asking.message_written(asked)
-            screen.draft.insert(text)
+        screen.insert_message(screen.draft.pasted(event.data), asked)
 
 
 def _bind_search(keys: KeyBindings, screen: LiveScreen) -> None:

@@ -24,7 +24,7 @@ from prompt_toolkit.keys import Keys
 
 from agent_cli.contracts.wording import counted
 from agent_cli.repl.live.agent_rows import AgentRows
-from agent_cli.repl.live.asking import SILENCE_S, Asking
+from agent_cli.repl.live.asking import SILENCE_S, Asking, OpenQuestion
 from agent_cli.repl.live.choices import AnswerRow
 from agent_cli.repl.live.input import Draft
 from agent_cli.repl.live.input.menu import Menu
@@ -339,6 +339,12 @@ class LiveScreen:
         else:
             self.draft.put_back(text)
         self.refresh()
+
+    def insert_message(self, text: str, asked: OpenQuestion | None) -> None:
+        """Insert *text*, requested while *asked* was open, at the cursor; it answers no other."""
+        if not self.asking.keep(text, asked):
+            self.asking.message_written(asked)
+            self.draft.insert(text)
 
     def note_refusal(self) -> None:
         """Note that the line in the input was refused, which the user has not seen yet."""

@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import PurePath
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
@@ -15,12 +16,13 @@ from agent_cli.attachments.images import image_of
 from agent_cli.attachments.references import reference_to
 from agent_cli.contracts.errors import UsageError
 from agent_cli.repl.live.screen import LiveScreen
-from agent_cli.system.desktop import output_within
+from agent_cli.system.asked_program import TooMuchOutput, ask_program
 from agent_cli.system.paths import current_folder
 from agent_cli.system.programs import find_program
 
 _DROPPED_CHARS_MAX: Final = 10_000
 _CLIPBOARD_LIMIT_S: Final = 10
+_OUTPUT_BYTES_MAX: Final = 200_000_000  # of a picture of 100 MB in hexadecimal
 _PNG: Final = b"\x89PNG"
 _POWERSHELL: Final = (
     "Add-Type -AssemblyName System.Windows.Forms;"
@@ -45,15 +47,17 @@ class Pictures:
         """Fetch pictures from the clipboard on request, until cancelled."""
         while True:
             await self._requested.wait()
-            self._requested.clear()
+            asked = self._screen.asking.question
             try:
                 image = image_of(await clipboard_picture(), name="the picture on the clipboard")
             except (UsageError, OSError) as error:
                 self._screen.notice(str(error), "warning")
                 continue
+            finally:
+                self._requested.clear()  # a key pressed again meanwhile means the same picture
             mark = self._attachments.add(image, "clipboard")
             self._screen.draft.marks.add(mark, sent=mark, recalled="")
-            self._screen.draft.insert(mark)
+            self._screen.insert_message(mark, asked)
 
     def _dropped(self, text: str) -> str | None:
         """Return the marks for a paste that consists of paths of pictures only."""
@@ -94,11 +98,11 @@ def _local(path: str) -> str:
     return path
 
 
-async def clipboard_picture() -> bytes:
-    """Return the picture on the clipboard as PNG.
+async def clipboard_picture(*, limit_s: float = _CLIPBOARD_LIMIT_S) -> bytes:
+    """Return the picture on the clipboard as PNG; each program may take *limit_s*.
 
     Raises:
-        UsageError: There is no picture, or no program to read it; the message says what to do.
+        UsageError: There is no picture, or no program that reads it; the message says what to do.
     """
     asked = clipboard_commands(os.environ, sys.platform)
     installed = [
@@ -109,7 +113,7 @@ async def clipboard_picture() -> bytes:
     if not installed:
         raise UsageError(_no_way(os.environ, asked))
     for command in installed:
-        if picture := _decoded(await _clipboard_output(command)):
+        if picture := _decoded(await _clipboard_output(command, limit_s)):
             return picture
     raise UsageError("there is no picture on the clipboard; text is pasted with the terminal's key")
 
@@ -142,15 +146,30 @@ def _no_way(environment: Mapping[str, str], asked: Sequence[Sequence[str]]) -> s
     return "there is no clipboard here: name the picture instead: @picture.png"
 
 
-async def _clipboard_output(command: Sequence[str]) -> bytes:
-    """Return the output of *command*; b"" if it fails or takes too long."""
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
-    return await output_within(_CLIPBOARD_LIMIT_S, process) or b""
+async def _clipboard_output(command: Sequence[str], limit_s: float) -> bytes:
+    """Return the output of *command*; b"" if it fails.
+
+    Raises:
+        UsageError: It takes longer than *limit_s*, or its output is too large.
+    """
+    name = PurePath(command[0]).name
+    try:
+        async with asyncio.timeout(limit_s):
+            ran = await ask_program(
+                command,
+                b"",
+                environment=os.environ,
+                workspace=current_folder(),
+                output_bytes_max=_OUTPUT_BYTES_MAX,
+            )
+    except TimeoutError as error:
+        raise UsageError(
+            f"{name} did not answer within {limit_s:g} s: copy the picture again, or name it:"
+            " @picture.png"
+        ) from error
+    except TooMuchOutput as error:
+        raise UsageError("the picture on the clipboard is too large: copy a part of it") from error
+    return b"" if ran.code else ran.output
 
 
 def _decoded(output: bytes) -> bytes:

@@ -2,13 +2,16 @@
 
 import base64
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from agent_cli.contracts.errors import UsageError
+from agent_cli.repl.live.input import pictures
 from agent_cli.repl.live.input.pictures import clipboard_commands, clipboard_picture, dropped_paths
 from tests.tables import each_row
+from tests.waiting import LIMIT_S
 
 PNG = b"\x89PNG\r\n\x1a\n picture"
 
@@ -65,6 +68,29 @@ async def test_clipboard_without_an_image_raises_a_usage_error(folder: Path, out
 
     with pytest.raises(UsageError, match="there is no picture on the clipboard"):
         await clipboard_picture()
+
+
+@pytest.mark.parametrize(
+    ("script", "error"),
+    [
+        ("#!/bin/sh\nsleep 600\n", "xclip did not answer within 0.2 s"),
+        (f"#!{sys.executable}\nimport os\nwhile True: os.write(1, b'x' * 65536)\n", "too large"),
+    ],
+    ids=["hangs", "never ends"],
+)
+async def test_clipboard_program_that_does_not_end_is_ended_with_its_children(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, script: str, error: str
+) -> None:
+    """A child that held the output kept every later picture waiting, without a word."""
+    monkeypatch.setattr(pictures, "_OUTPUT_BYTES_MAX", 1_000_000)
+    (folder / "xclip").write_text(script)
+    (folder / "xclip").chmod(0o755)
+
+    with pytest.raises(UsageError, match=error):
+        await clipboard_picture(limit_s=0.2 if "sleep" in script else LIMIT_S)
+
+    install(folder, "xclip", PNG)
+    assert await clipboard_picture() == PNG
 
 
 async def test_clipboard_program_in_the_workspace_is_not_run(
