@@ -86,6 +86,10 @@ class FirstPrompt:
         """Whether another line was pasted behind the one that was read."""
         return os.isatty(0) and _is_typed(_PASTE_GAP_S)
 
+    def rest_of_paste(self) -> str:
+        """Return what was pasted behind the line that was read, perhaps with an unfinished line."""
+        return _keys_pressed().replace("\r", "\n") if self.is_more_typed else ""
+
     def kept_keys(self) -> str:
         """Return the kept input as keys: a paste is not sent by itself."""
         return self._keys + (_PASTE.format(self._lines.rstrip("\n")) if self._lines else "")

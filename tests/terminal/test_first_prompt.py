@@ -253,6 +253,26 @@ def test_screen_reader_mode_sends_a_paste_at_the_first_prompt_as_one_prompt(end:
     assert said_by_user(api.requests[-1].body) == ["one\ntwo\nthree"]
 
 
+@pytest.mark.parametrize("end", ["\r", ""], ids=["sent", "without Enter"])
+def test_paste_at_a_prompt_without_a_screen_is_one_prompt(end: str) -> None:
+    """Each line was sent as a prompt, the first ones without the rest; Ctrl-D behind it counts."""
+    with serve_in_thread(reply("ok then")) as api, gated(api, TERM="dumb") as terminal:
+        go_on()
+        terminal.until("tools: ")
+        terminal.until_prompt()
+        terminal.send(f"one\rtwo\rthree{end}")
+        terminal.until("three" if not end else "ok then")
+        terminal.send("" if end else " and four\r")
+        terminal.until("ok then")
+        terminal.send("/help\r\x04")
+
+        assert terminal.exit_code() == 0
+        assert "/compact" in terminal.text
+
+    rest = "" if end else " and four"
+    assert said_by_user(api.requests[-1].body) == [f"one\ntwo\nthree{rest}"]
+
+
 def test_dumb_terminal_shows_no_first_prompt() -> None:
     """It could not be erased there, and would be left above the prompt of the plain session."""
     with serve_in_thread() as api, gated(api, TERM="dumb") as terminal:

@@ -17,7 +17,7 @@ from agent_cli.repl.hosting import Interrupts, ProgramHost, farewell
 from agent_cli.system.event_loop import tell
 from agent_cli.system.records import dataclass
 from agent_cli.system.sanitize import clean, reveal
-from agent_cli.terminal.first_prompt import PROMPT
+from agent_cli.terminal.first_prompt import FIRST_PROMPT, PROMPT
 from agent_cli.terminal.writer import STDOUT_CLOSED_EXIT_CODE, Writer
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from agent_cli.repl.ports import Application
 
 _LEAVE_WITHIN_S: Final = 1.5
+_CTRL_D: Final = "\x04"
 
 _Stop: TypeAlias = type[KeyboardInterrupt] | type[EOFError]
 
@@ -204,10 +205,24 @@ class PlainPrompt:
     def _receive(self) -> None:
         try:
             while line := self._source.readline():
-                self._hand_over(_Line(line.rstrip("\r\n"), time.monotonic()))
+                at_s = time.monotonic()
+                if self.can_ask and self._source is sys.stdin:
+                    line = self._whole_paste(line)
+                text, ends, _ = line.partition(_CTRL_D)
+                self._hand_over(_Line(text.rstrip("\r\n"), at_s))
+                if ends:
+                    break
         except (OSError, ValueError):
             pass  # the terminal is gone, or the stream is closed: this is EOF as well
         self._hand_over(EOFError)
+
+    def _whole_paste(self, line: str) -> str:
+        """Return *line* with those pasted behind it: each alone would be sent as a prompt."""
+        while line.endswith("\n") and (rest := FIRST_PROMPT.rest_of_paste()):
+            # Ctrl-D that was pressed while lines were read is a null character in what is left.
+            rest = rest.replace("\0", _CTRL_D)
+            line += rest if rest[-1] in f"\n{_CTRL_D}" else rest + self._source.readline()
+        return line
 
     def _hand_over(self, arrived: _Line | _Stop) -> None:
         tell(self._loop, lambda: self._deliver(arrived))
