@@ -272,9 +272,10 @@ class Servers:
             if state is not None and state.phase is ServerPhase.READY:
                 continue
             why = problem or (state.reason or f"it is {state.phase}" if state else "")
-            raise AgentCliError(
-                f"MCP server '{one_line(reveal(name))}' is required, and not there: {why}"
-            )
+            subject = f"MCP server '{one_line(reveal(name))}'"
+            if why.startswith(f"{subject} "):
+                why = f"it{why.removeprefix(subject)}"
+            raise AgentCliError(f"{subject} is required, and not there: {why}")
 
     def _require_tools(self) -> None:
         """Check the required tools, once.

@@ -591,7 +591,7 @@ async def test_run_that_nobody_watches_waits_for_its_servers_and_says_for_whom(
 @pytest.mark.parametrize(
     ("entry", "others", "reason"),
     [
-        (raw({"exit": 3}), {"good": raw()}, "MCP server 'needed' did not start: "),
+        (raw({"exit": 3}), {"good": raw()}, "it did not start: "),
         ({"url": 7}, {}, '"url" must be text'),
         (raw(enabled=False), {}, "it is disabled"),
         ({"command": "${NOT_SET}"}, {}, "NOT_SET"),
@@ -611,6 +611,7 @@ async def test_single_run_without_a_required_server_ends_before_any_cost(
     assert result.stop_reason == "error"
     said = result.error or ""
     assert said.startswith("MCP server 'needed' is required, and not there: ")
+    assert said.count("MCP server 'needed'") == 1
     assert reason in said
     assert run.model.requests == []
     assert len(watched.model.requests) == 1
