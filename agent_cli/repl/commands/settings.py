@@ -225,7 +225,7 @@ def _permissions_usage(context: Context, verb: str, rule: str) -> str:
     file = context.app.permissions.project_file
     if verb in ("deny", "ask") and rule and file:
         listed = f"{verb} = [{json.dumps(_unquoted(rule), ensure_ascii=False)}]"
-        return f"write {listed} into {paths.shown(file)}; it counts from the next start"
+        return f"no session adds it: write {listed} into {paths.shown(file)}, and start anew"
     return "/permissions lists the rules; /permissions allow RULE adds one, remove N takes one back"
 
 
