@@ -188,7 +188,7 @@ class FileCalls:
         def is_secret(path: PurePath) -> bool:
             return rules.hides(path, root, kinds=("deny", "ask"))
 
-        reach = replace(self.reach, is_secret=is_secret)
+        reach = replace(self.reach, is_secret=is_secret, why_secret="is hidden by a rule")
         if opened:
             reach = replace(reach, extra_dirs=(*reach.extra_dirs, Path(opened)))
         try:

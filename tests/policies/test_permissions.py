@@ -437,7 +437,9 @@ def test_file_denied_to_read_is_not_shown_by_commands_or_searches(tmp_path: Path
     hides = replace(reach(tmp_path), is_secret=lambda path: rules.hides(path, tmp_path))
     permissions = Permissions(hides, rules=rules)
 
-    assert decide(permissions, GREP, pattern="x") is Ask
+    decision = permissions.decide(call_of(GREP, {"pattern": "x"}), GREP, {"pattern": "x"})
+    assert isinstance(decision.verdict, Ask)
+    assert "plans/next.txt in it is hidden by a rule" in decision.why
     assert decide(permissions, GREP, pattern="x", path="plans") is Ask
     assert runs(permissions, "cat plans/next.txt") is Deny
     (tmp_path / "plans" / "next.txt").unlink()

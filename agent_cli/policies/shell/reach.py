@@ -71,6 +71,7 @@ class Reach:
         root: The shell's start folder; absolute, links resolved.
         extra_dirs: Further readable folders; absolute, links resolved.
         is_secret: Returns whether a path must not be read, judged by its name alone.
+        why_secret: What such a path does, for the user.
         secrets_are_masked: The sandbox hides secrets, so folders need not be searched for them.
         git_is_safe: Git runs in the sandbox, and programs that the repository's configuration
             names, if any, are trusted; None if only a repository that names none is safe.
@@ -82,6 +83,7 @@ class Reach:
     root: Path
     extra_dirs: Sequence[Path] = ()
     is_secret: Callable[[PurePath], bool] = _no_secret
+    why_secret: str = "may hold secrets"
     secrets_are_masked: bool = False
     git_is_safe: bool | None = False
     has_own_temporary: bool = False
@@ -125,7 +127,7 @@ class Reach:
         if not self.holds(real):
             raise OutOfReach(f"reads {text}, outside the workspace")
         if any(map(self.is_secret, map(PurePath, (written, os.path.normpath(written), real)))):
-            raise OutOfReach(f"reads {text}, which may hold secrets")
+            raise OutOfReach(f"reads {text}, which {self.why_secret}")
         return real
 
     def check_tree(self, text: str, folder: str) -> None:
@@ -146,9 +148,8 @@ class Reach:
             if path.endswith(_IGNORE_FILES):
                 self.check_path(path, folder)
             if self.is_secret(PurePath(path)):
-                raise OutOfReach(
-                    f"reads {text}, and {os.path.relpath(path, real)} in it may hold secrets"
-                )
+                below = os.path.relpath(path, real)
+                raise OutOfReach(f"reads {text}, and {below} in it {self.why_secret}")
             if count >= SEARCHED_ENTRIES_MAX:
                 raise OutOfReach(f"{text} holds too many files to check for secrets")
 
