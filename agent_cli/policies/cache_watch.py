@@ -125,6 +125,10 @@ class CacheWatch:
         last = self._last
         if last is None or (last.request and last.request.session_id != request.session_id):
             last = _last_on_record(self._conversation())
+        elif last.request and _is_rewound(last.request, request):
+            # What stood behind the prompt that the user went back to is not sent any more.
+            left = _last_on_record(self._conversation())
+            last = replace(last, cached=left.cached if left else 0)
         sent_s = self._clock()
         if self.warming:
             self.warming.begin()
@@ -202,8 +206,18 @@ def _changes(before: ModelRequest, request: ModelRequest, *, cut: str) -> Iterat
     ):
         if one != other:
             yield name
-    if before.messages != request.messages[: len(before.messages)]:
+    if _is_rewound(before, request):
+        yield "the conversation went back to an earlier prompt"
+    elif before.messages != request.messages[: len(before.messages)]:
         yield f"the history {cut}"
+
+
+def _is_rewound(before: ModelRequest, request: ModelRequest) -> bool:
+    """Return whether *request* sends a part of the history of *before*, and a message behind it."""
+    kept = len(request.messages) - 1
+    return 0 < kept < len(before.messages) and (
+        request.messages != before.messages and request.messages[:kept] == before.messages[:kept]
+    )
 
 
 def last_reply(conversation: Conversation) -> tuple[str, ReplyOutput | None]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain, repeat
 
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model, ModelRequest, Price
@@ -37,6 +38,7 @@ async def losses_of(
     reason: str = "",
     priced: Price = price,
     conversation: Callable[[], Conversation] = Conversation,
+    first: ModelRequest = FIRST,
 ) -> tuple[list[CacheLost], list[str], ScriptedModel]:
     """Return the losses of two requests, of which the first leaves 50,000 tokens in the cache."""
     one = says("a", usage=Usage(10, 5, 0, 50_000))
@@ -47,7 +49,7 @@ async def losses_of(
         Clock(),
     )
     watch = CacheWatch(model, price=priced, emit=listener, conversation=conversation, clock=clock)
-    for request in (FIRST, second):
+    for request in (first, second):
         async for _ in watch.stream(request):
             pass
         clock.now_s += wait_s
@@ -114,6 +116,25 @@ async def test_a_compaction_is_named_as_the_cause() -> None:
     )
 
     assert [each.cause for each in losses] == ["the history was compacted"]
+
+
+async def test_rewind_loses_only_what_is_still_sent() -> None:
+    """The new prompt counted as tokens read anew, up to the size of what was rewound."""
+    left = Conversation()
+    left.begin(UserMessage.of("one"), model=MODEL)
+    left.add_reply(says("a", usage=Usage(10, 5, 0, 20_000)))
+    long = replace(NEXT, messages=(*NEXT.messages, UserMessage.of("three")))
+    rewound = replace(FIRST, messages=(*FIRST.messages, UserMessage.of("again")))
+
+    async def lost(*, read: int) -> list[tuple[int, str]]:
+        found = chain([Conversation()], repeat(left))
+        losses, _, _ = await losses_of(
+            rewound, read=read, conversation=lambda: next(found), first=long
+        )
+        return [(each.tokens, each.cause) for each in losses]
+
+    assert await lost(read=20_000) == []
+    assert await lost(read=0) == [(20_000, "the conversation went back to an earlier prompt")]
 
 
 UNKNOWN = (
