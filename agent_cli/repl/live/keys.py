@@ -26,6 +26,7 @@ from agent_cli.repl.live.digits import Digits
 from agent_cli.repl.live.input.keyboard import ALT, Keyboard
 from agent_cli.repl.live.queue_edit import bind_queue_keys
 from agent_cli.repl.live.screen import LiveScreen
+from agent_cli.repl.live.shared_terminal import kept_line
 
 
 def bind_keys(screen: LiveScreen) -> None:
@@ -324,16 +325,18 @@ def _bind_pasting(keys: KeyBindings, screen: LiveScreen) -> None:
 def _bind_search(keys: KeyBindings, screen: LiveScreen) -> None:
     """Let a search of the history end in the vi mode in which it began; Esc ends it as in vi.
 
-    What it found for a message is one, although a question opened meanwhile.
+    What it found for a message is one, although a question opened meanwhile. A search that is
+    aborted brings the line back at which it began: a second Ctrl-R moves the input itself.
     """
     app, begun_in, was_asked = screen.app, InputMode.INSERT, screen.asking.question
-    was_searching = False
+    was_searching, go_back = False, kept_line(screen.buffer)
     searching = is_searching & vi_mode
 
     def note(_keys: object) -> None:
-        nonlocal begun_in, was_asked, was_searching
+        nonlocal begun_in, was_asked, was_searching, go_back
         was_searching = app.layout.is_searching
         if not was_searching:
+            go_back = kept_line(screen.buffer)
             begun_in, was_asked = app.vi_state.input_mode, screen.asking.question
 
     def note_end(_keys: object) -> None:
@@ -348,10 +351,11 @@ def _bind_search(keys: KeyBindings, screen: LiveScreen) -> None:
         accept_search()
         app.vi_state.input_mode = begun_in
 
-    @keys.add("c-c", filter=searching)
-    @keys.add("c-g", filter=searching)
+    @keys.add("c-c", filter=is_searching)
+    @keys.add("c-g", filter=is_searching)
     def abort(_event: KeyPressEvent) -> None:
         stop_search()
+        go_back()
         app.vi_state.input_mode = begun_in
 
 

@@ -237,6 +237,20 @@ def lines_left(buffer: Buffer) -> list[str]:
     return [line for at, line in lines if at != buffer.working_index and line not in stored]
 
 
+def kept_line(buffer: Buffer) -> Callable[[], None]:
+    """Return a function that goes back to the present line and cursor of *buffer*.
+
+    The line is counted from the last one: the history may be loaded before it meanwhile.
+    """
+    at, cursor = buffer.working_index - len(buffer._working_lines), buffer.cursor_position
+
+    def go_back() -> None:
+        buffer.working_index = len(buffer._working_lines) + at
+        buffer.cursor_position = cursor
+
+    return go_back
+
+
 def wraps_again() -> bool:
     """Return whether the terminal rewraps old rows when its width changes; plain xterm does not."""
     return "XTERM_VERSION" not in os.environ

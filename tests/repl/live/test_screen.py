@@ -732,6 +732,23 @@ async def test_search_in_the_history_says_that_nothing_matches(tmp_path: Path) -
         await it.until(lambda: it.rows[-1] == "history: EARLx  no match")
 
 
+@pytest.mark.parametrize("key", [CTRL_C, "\x07"], ids=["Ctrl-C", "Ctrl-G"])
+async def test_aborted_search_brings_the_draft_back(key: str, tmp_path: Path) -> None:
+    """After a second Ctrl-R the draft was gone, and what was found stood there."""
+    async with live(tmp_path) as it:
+        for line in ("an earlier prompt\r", "an early one\r"):
+            it.type(line)
+            await it.until(lambda: it.rows == ["you>"])
+        it.type("my draft\x02\x12earl")
+        await it.until(lambda: it.rows[-1] == "history: earl")
+        it.type("\x12")
+        await it.until(lambda: it.screen.buffer.text.startswith("an earl"))
+        it.type(key)
+        await it.until(lambda: it.rows == ["you> my draft"])
+
+        assert it.screen.buffer.cursor_position == len("my draf")
+
+
 @pytest.mark.parametrize(
     ("before", "end", "mode"),
     [
