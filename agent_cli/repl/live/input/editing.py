@@ -109,12 +109,14 @@ def edited(
             with subprocess.Popen(on_terminal([*command, str(file)])) as process:
                 started(process)
                 code = process.wait()
-            saved = file.read_bytes()
         except OSError as error:
             raise UsageError(f"{command[0]} cannot be used: {error.strerror}") from error
-    if code:
-        raise UsageError(f"{command[0]} ended with {code}; nothing was changed")
-    return saved.decode("utf-8", errors="replace")
+        if code:
+            raise UsageError(f"{command[0]} ended with {code}; nothing was changed")
+        try:
+            return file.read_bytes().decode("utf-8", errors="replace")
+        except OSError as error:
+            raise UsageError(f"{command[0]} left no file; nothing was changed") from error
 
 
 @contextmanager

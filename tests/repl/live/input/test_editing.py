@@ -78,7 +78,10 @@ def test_edited_text_is_returned_as_saved(variable: str, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize(
     ("script", "told"),
-    [("exit 3", "ended with 3; nothing was changed"), ('rm "$2"', "No such file or directory")],
+    [
+        ("exit 3", "ended with 3; nothing was changed"),
+        ('rm "$2"', "left no file; nothing was changed"),
+    ],
 )
 def test_failed_editor_raises_a_usage_error_and_changes_nothing(
     script: str, told: str, monkeypatch: pytest.MonkeyPatch
