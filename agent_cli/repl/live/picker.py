@@ -196,8 +196,11 @@ class Picker:
             first, *_more = event.data.strip().splitlines() or [""]
             self._filter.insert_text(first)
 
+        # What these keys do elsewhere, such as to end the session, is not meant for a list.
         @keys.add("escape")
         @keys.add("c-c")
+        @keys.add("c-d")
+        @keys.add("c-g")
         @keys.add("c-o")
         def leave(_event: KeyPressEvent) -> None:
             self._end(None)

@@ -10,7 +10,8 @@ from agent_cli.repl.live.asking import SILENCE_S
 from agent_cli.repl.live.picker import Picker
 from tests.repl.live.test_screen import Live, live
 
-CTRL_C, CTRL_O, ESCAPE, UP, DOWN, PAGE_DOWN = "\x03", "\x0f", "\x1b", "\x1b[A", "\x1b[B", "\x1b[6~"
+CTRL_C, CTRL_D, CTRL_G, CTRL_O = "\x03", "\x04", "\x07", "\x0f"
+ESCAPE, UP, DOWN, PAGE_DOWN = "\x1b", "\x1b[A", "\x1b[B", "\x1b[6~"
 NAMES = [f"session {number}" for number in range(9)]
 HINT = "↑ ↓ · Enter · Esc leaves"
 
@@ -141,7 +142,7 @@ async def test_filter_typed_into_a_list_that_was_seen_is_dropped_with_the_list(
         await it.until(lambda: it.rows == ["you>"])
 
 
-@pytest.mark.parametrize("key", [ESCAPE, CTRL_C, CTRL_O])
+@pytest.mark.parametrize("key", [ESCAPE, CTRL_C, CTRL_D, CTRL_G, CTRL_O])
 async def test_leaving_the_picker_chooses_nothing_and_stops_nothing(
     key: str, tmp_path: Path
 ) -> None:
