@@ -91,7 +91,15 @@ def _opened(repository: Path, name: str, here: Path) -> _Session:
                 f"--worktree: {path} is not a worktree: remove it, or use another name"
             )
         tree = Worktree(path, repository, _last_commit(repository))
-        return _Session(tree, "", _lock(tree))
+        session = _Session(tree, "", _lock(tree))
+        if not _is_last(session):
+            fcntl.flock(session.lock, fcntl.LOCK_SH)  # to have asked has released it
+            print(
+                f"worktree {path}: another session works in it too; use another name to keep your"
+                " changes apart",
+                file=sys.stderr,
+            )
+        return session
     branch = f"{_BRANCHES}{name}"
     tree = add_worktree(repository, path, _last_commit(here), branch=branch)
     if submodules_in(tree.path):
@@ -123,6 +131,7 @@ def _lock(tree: Worktree) -> IO[bytes]:
 
 
 def _is_last(session: _Session) -> bool:
+    """Return whether no other session works in the worktree; if one does, release the lock."""
     try:
         fcntl.flock(session.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -214,5 +223,8 @@ def _sentence(error: Exception) -> str:
         what = message.removeprefix("fatal: ")
         return f"git {what}: run git config --global --add safe.directory DIR if you trust it"
     if "already exists" in message and "branch" in message:
-        return f"{message.removeprefix('fatal: ')}: choose another name, or delete the branch"
+        return (
+            f"{message.removeprefix('fatal: ')}: choose another name, or merge the branch and"
+            " delete it with git branch -d, which keeps commits that are merged nowhere"
+        )
     return message

@@ -1,5 +1,6 @@
 """`--worktree`: a session in a git worktree of its own, and the state it leaves."""
 
+import contextlib
 import shutil
 import subprocess
 from pathlib import Path
@@ -219,6 +220,25 @@ def test_worktree_option_explains_why_there_can_be_no_worktree(
     assert "use it with the REPL or -p" in doctor.stderr
 
 
+def test_branch_whose_worktree_is_elsewhere_is_not_to_be_deleted_with_its_commits(
+    repository: Path,
+) -> None:
+    """The repository was moved, and its worktrees were not: the branch alone has the work."""
+    with serve_in_thread(reply(WRITE), reply(COMMIT), reply("Done.")) as api:
+        agent_cli("-p", "go", "--worktree", "fix", *YOLO, api=api)
+    git("worktree", "list", folder=repository)
+    moved = repository.parent / "elsewhere" / "project"
+    moved.parent.mkdir()
+    repository.rename(moved)
+
+    with serve_in_thread() as api, contextlib.chdir(moved):
+        ended = agent_cli("-p", "go", "--worktree", "fix", *YOLO, api=api)
+
+    assert ended.code == 2
+    assert "git branch -d, which keeps commits" in ended.stderr
+    assert "-D" not in ended.stderr
+
+
 def test_worktree_that_another_session_uses_is_not_removed(repository: Path) -> None:
     """The session that created it ends first, and nothing has changed yet."""
     command = (AGENT_CLI, "--worktree", "fix")
@@ -229,6 +249,8 @@ def test_worktree_that_another_session_uses_is_not_removed(repository: Path) -> 
         first.until_prompt()
         with Terminal(*command, **environment(api, {})) as second:
             second.until_prompt()
+            assert "another session works in it too" in second.text
+            assert "another session" not in first.text
             first.send("/exit\r")
             assert first.exit_code() == 0
             assert "worktree kept" in first.text
