@@ -115,12 +115,13 @@ def _run(
         raise GitError("git is not installed")
     kept = {name: value for name, value in os.environ.items() if name not in _REDIRECTING}
     asks_nothing = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", **_NO_REMOTES}
+    in_english = {"LANGUAGE": "en"}  # errors are recognised by their words, in any locale
     harmless = [word for setting in _HARMLESS for word in ("-c", setting)]
     try:
         done = subprocess.run(
             [str(git), *harmless, *arguments],
             cwd=folder,
-            env={**kept, **asks_nothing, **variables},
+            env={**kept, **asks_nothing, **in_english, **variables},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=limit_s,

@@ -313,8 +313,7 @@ def _worktree(
     """Run `git worktree`, again where another program made or removed a worktree just then."""
     for is_last in (*[False] * _RACES_MAX, True):
         try:
-            variables = {"LC_ALL": "C"}
-            return run_git(folder, "worktree", *arguments, limit_s=limit_s, variables=variables)
+            return run_git(folder, "worktree", *arguments, limit_s=limit_s)
         except GitError as error:
             if not _LOST_RACE.search(str(error)):
                 raise

@@ -92,3 +92,17 @@ def test_status_runs_no_filter_of_the_repository_or_of_a_submodule(tmp_path: Pat
 
     assert status_rows(outer, limit_s=_LIMIT_S) == [" M a.txt"]
     assert not ran.exists()
+
+
+def test_git_speaks_english_in_any_locale(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it says is compared with English words; gettext asks LANGUAGE before LC_ALL."""
+    git = tmp_path_factory.mktemp("bin") / "git"
+    git.write_text('#!/bin/sh\nprintf %s "$LANGUAGE"\n')
+    git.chmod(0o755)
+    monkeypatch.setenv("PATH", str(git.parent), prepend=":")
+    monkeypatch.setenv("LANGUAGE", "de")
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+
+    assert git_output(tmp_path, "status", limit_s=_LIMIT_S) == "en"

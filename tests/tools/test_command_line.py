@@ -32,6 +32,14 @@ def test_command_environment_disables_pagers_and_prompts() -> None:
     assert environment["CI"] == "1"
 
 
+def test_messages_of_commands_are_in_english_in_any_locale() -> None:
+    """A refusal of the sandbox is recognised by its words; gettext asks LANGUAGE before LC_ALL."""
+    passed = command_environment({"LC_ALL": "de_DE.UTF-8", "LANGUAGE": "de"})
+
+    assert passed["LC_ALL"] == "de_DE.UTF-8"
+    assert passed["LANGUAGE"] == "en"
+
+
 def test_proxy_variable_is_passed_on_unless_it_holds_a_password() -> None:
     """Many companies cannot install a package without a proxy."""
     ours = {"HTTPS_PROXY": "http://proxy:3128", "http_proxy": "http://user:secret@proxy:3128"}

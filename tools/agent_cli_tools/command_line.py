@@ -14,7 +14,7 @@ from agent_cli.system.records import dataclass, field
 
 _PASSED = frozenset(
     {
-        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ", "LANG", "LANGUAGE"),
+        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ", "LANG"),
         *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"),
         *("XDG_RUNTIME_DIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "CURL_CA_BUNDLE"),
         *("REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "VIRTUAL_ENV", "CONDA_PREFIX"),
@@ -30,6 +30,8 @@ _PROXIES = frozenset({"http_proxy", "https_proxy", "all_proxy", "no_proxy"})
 # Non-interactive: no pager, no editor, no password prompt, no colour.
 _UNATTENDED = {
     "CI": "1",
+    # Messages in English, whatever the locale: the sandbox's refusals are recognised in them.
+    "LANGUAGE": "en",
     "TERM": "dumb",
     "NO_COLOR": "1",
     "PAGER": "cat",

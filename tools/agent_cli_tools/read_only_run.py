@@ -31,7 +31,6 @@ _WITHOUT_CACHES = {
     "PYTHONDONTWRITEBYTECODE": "1",
     "PYTEST_ADDOPTS": "-p no:cacheprovider",
     "RUFF_NO_CACHE": "true",
-    "LC_MESSAGES": "C",  # so that a refusal is recognised
 }
 
 
