@@ -93,7 +93,7 @@ def _opened(repository: Path, name: str, here: Path) -> _Session:
         tree = Worktree(path, repository, _last_commit(repository))
         session = _Session(tree, "", _lock(tree))
         if not _is_last(session):
-            fcntl.flock(session.lock, fcntl.LOCK_SH)  # to have asked has released it
+            fcntl.flock(session.lock, fcntl.LOCK_SH)  # the question released it
             print(
                 f"worktree {path}: another session works in it too; use another name to keep your"
                 " changes apart",
