@@ -91,15 +91,7 @@ def _opened(repository: Path, name: str, here: Path) -> _Session:
                 f"--worktree: {path} is not a worktree: remove it, or use another name"
             )
         tree = Worktree(path, repository, _last_commit(repository))
-        session = _Session(tree, "", _lock(tree))
-        if not _is_last(session):
-            fcntl.flock(session.lock, fcntl.LOCK_SH)  # the question released it
-            print(
-                f"worktree {path}: another session works in it too; use another name to keep your"
-                " changes apart",
-                file=sys.stderr,
-            )
-        return session
+        return _Session(tree, "", _lock(tree))
     branch = f"{_BRANCHES}{name}"
     tree = add_worktree(repository, path, _last_commit(here), branch=branch)
     if submodules_in(tree.path):
@@ -124,16 +116,22 @@ def _new_name() -> str:
 
 
 def _lock(tree: Worktree) -> IO[bytes]:
-    """Keep other sessions from removing *tree* while this one works in it."""
+    """Keep other sessions from removing *tree* while this one works in it; name any that does."""
     file = (git_folder_of(tree.path) / _LOCK).open("ab")
+    if not _is_alone(file):
+        print(
+            f"worktree {tree.path}: another session works in it too; use another name to keep your"
+            " changes apart",
+            file=sys.stderr,
+        )
     fcntl.flock(file, fcntl.LOCK_SH)
     return file
 
 
-def _is_last(session: _Session) -> bool:
-    """Return whether no other session works in the worktree; if one does, release the lock."""
+def _is_alone(lock: IO[bytes]) -> bool:
+    """Take *lock* alone and return whether that was possible; if not, it is not held any more."""
     try:
-        fcntl.flock(session.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         return False
     return True
@@ -145,7 +143,7 @@ def _close(session: _Session, inside: Path, here: Path) -> None:
         os.chdir(here)
     tree, branch = session.tree, session.branch
     with session.lock:
-        if branch and _is_last(session) and is_untouched(tree):
+        if branch and _is_alone(session.lock) and is_untouched(tree):
             remove_worktree(tree, branch=branch)
             TrustStore.of_user().forget(inside)
             print(f"worktree {tree.path} removed: nothing changed in it", file=sys.stderr)

@@ -256,6 +256,22 @@ def test_worktree_that_another_session_uses_is_not_removed(repository: Path) -> 
             assert "worktree kept" in first.text
 
 
+def test_worktree_that_was_there_before_is_shared_by_sessions(repository: Path) -> None:
+    """The first one, alone in it, kept the lock for itself: the second one waited for its end."""
+    path = repository.parent / ".agent-cli-worktrees" / "project" / "fix"
+    git("worktree", "add", "-q", str(path), folder=repository)
+    command = (AGENT_CLI, "--worktree", "fix")
+    with (
+        serve_in_thread() as api,
+        Terminal(*command, **environment(api, {})) as first,
+    ):
+        first.until_prompt()
+        with Terminal(*command, **environment(api, {})) as second:
+            second.until_prompt()
+            assert "another session works in it too" in second.text
+            assert "another session" not in first.text
+
+
 def test_end_of_a_session_is_reported_after_its_directory_was_deleted(
     repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
