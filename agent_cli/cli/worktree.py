@@ -35,6 +35,7 @@ from agent_cli.system.worktrees import (
     work_in,
     worktree_folder,
 )
+from agent_cli.terminal.first_prompt import FIRST_PROMPT
 from agent_cli.trust.store import TrustStore
 
 _BRANCHES: Final = "agent/"
@@ -95,12 +96,18 @@ def _opened(repository: Path, name: str, here: Path) -> _Session:
     branch = f"{_BRANCHES}{name}"
     tree = add_worktree(repository, path, _last_commit(here), branch=branch)
     if submodules_in(tree.path):
-        print(
+        _tell(
             f"worktree {tree.path}: the folders of its submodules are empty; run"
-            " `git submodule update --init` there to fill them",
-            file=sys.stderr,
+            " `git submodule update --init` there to fill them"
         )
     return _Session(tree, branch, _lock(tree))
+
+
+def _tell(notice: str) -> None:
+    """Print *notice* to stderr; the prompt, if it is shown already, comes behind it."""
+    if FIRST_PROMPT.is_shown:
+        FIRST_PROMPT.set_aside()
+    print(notice, file=sys.stderr)
 
 
 def _last_commit(folder: Path) -> str:
@@ -119,10 +126,9 @@ def _lock(tree: Worktree) -> IO[bytes]:
     """Keep other sessions from removing *tree* while this one works in it; name any that does."""
     file = (git_folder_of(tree.path) / _LOCK).open("ab")
     if not _is_alone(file):
-        print(
+        _tell(
             f"worktree {tree.path}: another session works in it too; use another name to keep your"
-            " changes apart",
-            file=sys.stderr,
+            " changes apart"
         )
     fcntl.flock(file, fcntl.LOCK_SH)
     return file

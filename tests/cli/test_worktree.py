@@ -269,6 +269,7 @@ def test_worktree_that_was_there_before_is_shared_by_sessions(repository: Path) 
         with Terminal(*command, **environment(api, {})) as second:
             second.until_prompt()
             assert "another session works in it too" in second.text
+            assert "you> worktree" not in second.text
             assert "another session" not in first.text
 
 
