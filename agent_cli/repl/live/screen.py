@@ -292,11 +292,12 @@ class LiveScreen:
             self._escaped_at_s = now_s
 
     def end_of_input(self) -> None:
-        """Leave; only the second time at a question, or if a loss is not seen at the prompt.
+        """Leave; only the second time at a question, during a run, or if a job would end.
 
-        At a question the key is often meant to close that alone, as in a shell.
+        At a question and during a run the key is often meant to end that alone, as in a shell.
         """
-        if self._leaves_next or not (self.asking.question or self.lost()):
+        ends_work = self.asking.question or self.listener.is_busy or self.lost()
+        if self._leaves_next or not ends_work:
             self.leave()
         else:
             self._hint_at_leaving("Ctrl-D")

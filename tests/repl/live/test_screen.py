@@ -510,14 +510,22 @@ async def test_hint_that_the_next_ctrl_c_leaves_is_gone_when_it_no_longer_does(
 
 
 @each_row(
-    ("lost", "hint"),
-    [("", ""), ("1 job ends", "press Ctrl-D again to leave; 1 job ends")],
+    ("is_busy", "lost", "hint"),
+    [
+        (False, "", ""),
+        (False, "1 job ends", "press Ctrl-D again to leave; 1 job ends"),
+        (True, "", "press Ctrl-D again to leave"),
+    ],
 )
 async def test_ctrl_d_leaves_at_once_unless_something_would_be_lost(
-    tmp_path: Path, lost: str, hint: str
+    tmp_path: Path, is_busy: bool, lost: str, hint: str
 ) -> None:
-    """What an agent in the background had been paid for was gone after a key pressed by mistake."""
+    """What an agent in the background had been paid for was gone after a key pressed by mistake.
+
+    So was a run.
+    """
     async with live(tmp_path) as it:
+        it.person.is_busy = is_busy
         it.screen.lost = lambda: lost
         await it.until(lambda: it.rows == ["you>"])
         if hint:
