@@ -2,8 +2,9 @@
 
 A request becomes the body of a chat completion, its chunks become our events and the reply. The
 history is kept in blocks of the Messages API. Here each becomes a message of its own kind: tool
-results have the role `tool`, calls are a field beside the text, and thinking is left out, as this
-API takes none back. It cannot load tools later either: `found_tools` has the way round.
+results have the role `tool`, calls are a field beside the text, and thinking goes back only to a
+server that sent it as `reasoning_content`. The API cannot load tools later: `found_tools` has the
+way round.
 """
 
 import json
@@ -38,6 +39,11 @@ from agent_cli.system.shapes import objects_in
 _EFFORTS: Final = ("minimal", "low", "medium", "high", "xhigh")
 _NO_DOCUMENTS: Final = "this API takes no PDF"
 _LEFT_OUT: Final = "[an image, which a tool's answer cannot hold in this API; it follows]"
+_RETURNED: Final = "reasoning_content"
+"""DeepSeek and Kimi refuse calls of their models that come back without this field.
+
+Groq and Mistral refuse the field; they send reasoning in others, which never go back.
+"""
 
 
 def body(request: ModelRequest, *, is_openai: bool) -> dict[str, Json]:
@@ -76,16 +82,22 @@ def _messages(instructions: Sequence[str], messages: Sequence[Block]) -> Iterato
     system = "\n\n".join(part for part in instructions if part.strip())
     if system:
         yield {"role": "system", "content": system}
-    for message in messages:
-        content = _blocks(message["content"])
-        if message["role"] == "assistant":
-            yield from _assistant(content)
+    written = [(message["role"], _blocks(message["content"])) for message in messages]
+    thinks = any(_is_returned(block) for _, content in written for block in content)
+    for role, content in written:
+        if role == "assistant":
+            yield from _assistant(content, thinks=thinks)
         else:
             yield from _user(content)
 
 
-def _assistant(content: Sequence[Block]) -> Iterator[Json]:
+def _is_returned(block: Block) -> bool:
+    return block["type"] == "thinking" and block.get("field") == _RETURNED
+
+
+def _assistant(content: Sequence[Block], *, thinks: bool) -> Iterator[Json]:
     text = "".join(str(block["text"]) for block in content if block["type"] == "text")
+    thought = "".join(str(block["thinking"]) for block in content if _is_returned(block))
     calls: list[Json] = [
         {
             "id": block["id"],
@@ -95,10 +107,11 @@ def _assistant(content: Sequence[Block]) -> Iterator[Json]:
         for block in content
         if block["type"] == "tool_use"
     ]
+    returned: dict[str, Json] = {_RETURNED: thought} if thinks else {}  # also blank
     if calls:
-        yield {"role": "assistant", "content": text or None, "tool_calls": calls}
+        yield {"role": "assistant", "content": text or None, "tool_calls": calls, **returned}
     elif text:
-        yield {"role": "assistant", "content": text}
+        yield {"role": "assistant", "content": text, **returned}
 
 
 def _user(content: Sequence[Block]) -> Iterator[Json]:
@@ -157,7 +170,7 @@ _FAULTS: Final = frozenset({"error", "abort"})
 
 @dataclass(slots=True)
 class _Open:
-    """The block that grows; a call also has an id and a name."""
+    """The block that grows; a call also has an id and a name, thinking the name of its field."""
 
     kind: str
     key: int
@@ -176,14 +189,15 @@ class _Open:
         if self.kind == "tool_use":
             call = {"type": "tool_use", "id": self.id, "name": self.name}
             return true_call({**call, "input": tool_input(written)})
-        return {"type": self.kind, self.kind: written}
+        block: Block = {"type": self.kind, self.kind: written}
+        return {**block, "field": self.name} if self.name == _RETURNED else block
 
 
 class ChatReply:
     """One reply under construction. Feed it every chunk; `reply()` after the last one.
 
     Text and calls come without ends: a block ends where another begins. Reasoning, which some
-    servers show, is an unsigned block of thinking: it is kept, and never sent back.
+    servers show, is an unsigned block of thinking, with the name of its field if it must go back.
 
     Attributes:
         begun: A chunk has come.
@@ -264,11 +278,14 @@ class ChatReply:
         )
 
     def _grow(self, delta: Mapping[str, Json]) -> Iterator[StreamEvent]:
-        thought = delta.get("reasoning_content") or delta.get("reasoning")
-        if thought and isinstance(thought, str):
-            block = yield from self._block("thinking", -1)
-            block.pieces.append(thought)
-            yield ThinkingDelta(block.index, thought)
+        for name in (_RETURNED, "reasoning"):
+            thought = delta.get(name)
+            if thought and isinstance(thought, str):
+                block = yield from self._block("thinking", -1)
+                block.name = name
+                block.pieces.append(thought)
+                yield ThinkingDelta(block.index, thought)
+                break  # some servers send both, with the same text
         for text in (*_texts(delta.get("content")), *_texts(delta.get("refusal"))):
             if self._open and self._open.kind == "tool_use" and text.isspace():
                 continue  # a line break within a call would cut it in two

@@ -141,7 +141,7 @@ async def test_calls_are_read_however_a_server_cuts_them(pieces: list[list[Any]]
 
     assert reply.stop_reason == "tool_use"
     assert reply.content == (
-        {"type": "thinking", "thinking": "Two files."},
+        {"type": "thinking", "thinking": "Two files.", "field": "reasoning_content"},
         text_block("I look."),
         {"type": "tool_use", "id": "c1", "name": "read", "input": {"path": "a"}},
         {"type": "tool_use", "id": "c2", "name": "read", "input": {"path": "b"}},
@@ -206,6 +206,41 @@ async def test_history_with_calls_and_images_has_the_form_of_this_api() -> None:
     assert (result["role"], result["tool_call_id"]) == ("tool", "c1")
     assert [part["type"] for part in rest["content"]] == ["image_url", "text"]
     assert rest["content"][0]["image_url"]["url"] == "data:image/png;base64,aGk="
+
+
+@pytest.mark.parametrize(
+    ("field", "sent_back"),
+    [
+        ("reasoning_content", [{"reasoning_content": ""}, {"reasoning_content": "hm"}]),
+        ("reasoning", [{}, {}]),
+    ],
+)
+async def test_reasoning_goes_back_in_the_field_that_asks_for_it(
+    field: str, sent_back: list[dict[str, str]]
+) -> None:
+    """DeepSeek and Kimi refused the answer of each tool; Groq and Mistral refuse the field."""
+    thinks = Stream(
+        [
+            chunk({field: "h"}),
+            chunk({field: "m", "content": ""}),
+            chunk({"tool_calls": [call(0, "c2", "read", "{}")]}, "tool_calls"),
+        ]
+    )
+    other: Block = {"type": "tool_use", "id": "c1", "name": "read", "input": {}}
+    earlier = (
+        UserMessage.of("look"),
+        AssistantMessage((other,), "tool_use"),
+        ToolResultMessage("c1", "read", (text_block("a"),)),
+    )
+    with chat_server(thinks, text("ok")) as server:
+        reply = reply_of(await asked(server, replace(REQUEST, messages=earlier)))
+        answered = ToolResultMessage("c2", "read", (text_block("b"),))
+        history = (*earlier, AssistantMessage(reply.content, "tool_use"), answered)
+        await asked(server, replace(REQUEST, messages=history))
+
+    replies = [each for each in server.received[1]["messages"] if each["role"] == "assistant"]
+    common = {"role", "content", "tool_calls"}
+    assert [{k: each[k] for k in each.keys() - common} for each in replies] == sent_back
 
 
 async def test_find_changes_no_earlier_byte_and_the_found_tool_can_be_called() -> None:
