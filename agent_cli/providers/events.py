@@ -57,6 +57,7 @@ class EventDecoder:
             line = bytes(self._line + end)
             self._line.clear()
             field, _, value = line.removesuffix(b"\r").decode().partition(":")
+            field = field.removeprefix("\ufeff")  # servers of .NET begin with this mark
             value = value.removeprefix(" ")
             if field == "data":
                 self._data.append(value)
@@ -108,7 +109,8 @@ async def events(
 
 def _begins(head: bytes) -> bool:
     """Return whether a stream of events can begin with *head*; a web page does not."""
-    return any(line.startswith(head) or head.startswith(line) for line in (b"event:", b"data:"))
+    lines = (b"event:", b"data:", b":")
+    return any(line.startswith(head) or head.startswith(line) for line in lines)
 
 
 _Delta: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta

@@ -22,8 +22,7 @@ from tests.fakes import LIMIT_S
 from tests.tables import each_row
 
 STREAM = (
-    b": a comment\n"
-    b"event: one\ndata: first\n\n"
+    b"\xef\xbb\xbfevent: one\ndata: first\n\n: a comment\n"
     b"data:second, unnamed\nid: 7\n\n"
     b"event: two\r\ndata: caf\xc3\xa9\r\n:\r\ndata: lines\r\n\r\n"
     b"event: nothing\n\n"
@@ -51,6 +50,19 @@ def test_events_are_parsed_wherever_the_network_splits_the_stream(size: int) -> 
         ServerSentEvent("", "second, unnamed"),
         ServerSentEvent("two", "café\nlines"),
     ]
+
+
+@each_row("sent", [b"", b"data", b": PROCESSING\n\n"])
+async def test_stream_that_ends_before_its_first_event_is_broken(sent: bytes) -> None:
+    """A retry may help; the address was blamed if the server had sent nothing but comments."""
+
+    async def chunks() -> AsyncGenerator[bytes]:
+        yield sent
+
+    opened = OpenReply(chunks(), "text/event-stream", None)
+
+    with pytest.raises(BrokenReply, match="it ended before its first event"):
+        await anext(events(opened, ProgressLimit(LIMIT_S, "it")))
 
 
 async def test_what_came_with_a_garbled_line_is_told_before_it() -> None:

@@ -269,7 +269,10 @@ async def _chunks(
             async for batch in arriving:
                 ours = [*takewhile(lambda event: event.data.strip() != _DONE, batch)]
                 yield _parsed(ours, opened, limit)
-                if len(ours) < len(batch) or building.has_all:
+                if len(ours) < len(batch):
+                    building.close()
+                    return
+                if building.has_all:
                     return
         except (httpx2.RequestError, CallFailed, BrokenReply):
             if not building.complete:
@@ -286,14 +289,14 @@ def _parsed(
             raise BrokenReply(str(error)) from error
         if not isinstance(chunk, dict):
             raise BrokenReply("an event is not an object")
-        if chunk.get("error"):
+        if fault := chunk.get("error") or (chunk.get("object") == "error" and chunk):
             kind, code, message = _error_parts(chunk, opened.redact(event.data))
             raise refused(
                 Refusal(
                     status=200,
                     message=opened.redact(message),
                     remedies=REMEDIES,
-                    kind=_kind_in_stream(chunk["error"], kind),
+                    kind=_kind_in_stream(fault, kind),
                     code=code,
                     request_id=opened.request_id,
                 )
@@ -338,13 +341,16 @@ def _kind_in_stream(error: Json, kind: str | None) -> str | None:
 
 
 def _error_parts(answer: Json, text: str) -> tuple[str | None, str | None, str]:
-    """Return type, code and message of an error; some servers leave out a part."""
-    match answer:
-        case {"error": {"message": str() as message, **rest}}:
+    """Return type, code and message of an error; some servers leave out a part.
+
+    vLLM, Mistral and Cerebras send the parts without the object around them.
+    """
+    match (answer.get("error") or answer) if isinstance(answer, dict) else None:
+        case {"message": str() as message, **rest}:
             kind, code = rest.get("type"), rest.get("code")
             known = kind if isinstance(kind, str) else None
             return known, code if isinstance(code, str) else None, message
-        case {"error": str() as message}:
+        case str() as message:
             return None, None, message
         case _:
             return None, None, text

@@ -161,11 +161,16 @@ _STOP_REASONS: Final = {
     "tool_calls": "tool_use",
     "function_call": "tool_use",
     "content_filter": "refusal",
+    # Mistral; GLM; Together and TGI.
+    "model_length": "model_context_window_exceeded",
+    "sensitive": "refusal",
+    "eos": "end_turn",
+    "eos_token": "end_turn",
 }
-_CUT_OFF: Final = frozenset({"max_tokens", "refusal"})
+_CUT_OFF: Final = frozenset({"max_tokens", "refusal", "model_context_window_exceeded"})
 """Calls of such a reply do not run."""
-_FAULTS: Final = frozenset({"error", "abort"})
-"""What gateways and vLLM call the end of a reply that broke off."""
+_FAULTS: Final = frozenset({"error", "abort", "network_error", "insufficient_system_resource"})
+"""What gateways, vLLM, GLM and DeepSeek call the end of a reply that broke off."""
 
 
 @dataclass(slots=True)
@@ -243,9 +248,14 @@ class ChatReply:
                 self._finish = str(finish)
         self.has_all = bool(self._finish) and isinstance(usage, dict)
 
+    def close(self) -> None:
+        """Process the end marker: some gateways send it without a reason before."""
+        if self._begun_blocks:
+            self._finish = self._finish or "stop"
+
     @property
     def complete(self) -> bool:
-        """Whether the server said why the reply ended."""
+        """Whether the server said that the reply ended."""
         return bool(self._finish)
 
     @property

@@ -26,11 +26,12 @@ class Stream:
 
 @dataclass(frozen=True)
 class Failure:
-    """An answer with an error status."""
+    """An answer with an error status; the error is the body itself if it *is_bare*."""
 
     status: int
     error: Any
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    is_bare: bool = False
 
 
 @dataclass
@@ -90,7 +91,8 @@ def chat_server(*script: Stream | Failure) -> Generator[ChatServer]:
             fault = _fault(self.path, body)
             answer = Failure(400, {"message": fault}) if fault else state.script.pop(0)
             if isinstance(answer, Failure):
-                self._send(answer.status, json.dumps({"error": answer.error}), answer.headers)
+                sent = answer.error if answer.is_bare else {"error": answer.error}
+                self._send(answer.status, json.dumps(sent), answer.headers)
                 return
             events = [e if isinstance(e, str) else json.dumps(e) for e in answer.chunks]
             if answer.is_ended:

@@ -1,6 +1,7 @@
 """The provider of the Chat Completions API, against a server over HTTP."""
 
 import asyncio
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -42,6 +43,7 @@ REQUEST = ModelRequest(
     model=Model("m-1", api=API), messages=(UserMessage.of("hi"),), system=("Be brief.", "In Kyiv.")
 )
 FINE = [chunk({"content": "fine"}), chunk({}, "stop")]
+OVER = "This model's maximum context length is 8192 tokens"
 PNG: Json = {"type": "base64", "media_type": "image/png", "data": "aGk="}
 
 
@@ -289,6 +291,10 @@ async def test_find_changes_no_earlier_byte_and_the_found_tool_can_be_called() -
         Stream([{"error": {"message": "busy", "type": "timeout", "code": 408}}]),
         Stream([chunk({"content": "Hal"}, "error")]),
         Stream([chunk({"tool_calls": [call(0, "c1", "read", "{}")]}, "abort"), used(10, 2)]),
+        Stream([chunk({"content": "Hal"}, "insufficient_system_resource"), used(10, 2)]),
+        Stream([chunk({"content": "Hal"}, "network_error")]),
+        Stream([chunk({"content": "Hal"}), {"object": "error", "message": "busy", "code": 500}]),
+        Stream([chunk({"role": "assistant", "content": ""})]),
     ],
 )
 async def test_failures_that_pass_are_retried(fault: Stream | Failure) -> None:
@@ -342,10 +348,11 @@ async def test_error_of_a_gateway_with_status_200_is_shown() -> None:
     )
 
 
-async def test_too_long_conversation_is_one_that_compaction_handles() -> None:
+@each_row("fault", [Failure(400, {"message": OVER}), Failure(400, {"message": OVER}, is_bare=True)])
+async def test_too_long_conversation_is_one_that_compaction_handles(fault: Failure) -> None:
     """Context overflow has a type of its own, by the server's words."""
-    said = "This model's maximum context length is 8192 tokens"
-    with chat_server(Failure(400, {"message": said})) as server, pytest.raises(ContextOverflow):
+    shown = re.escape(f"({OVER})")
+    with chat_server(fault) as server, pytest.raises(ContextOverflow, match=shown):
         await asked(server)
 
 
@@ -365,6 +372,8 @@ async def test_server_that_does_not_answer_is_named_without_its_password() -> No
         Stream([*FINE, used(10, 2)], is_ended=False, then="silence"),
         Stream([*FINE, used(10, 2)], is_ended=False, then="break"),
         Stream(FINE, is_ended=False, then="break"),
+        Stream(FINE[:1]),  # the end marker, but no reason
+        Stream([FINE[0], chunk({}, "eos")]),
     ],
 )
 async def test_complete_reply_is_kept_however_its_stream_ends(stream: Stream) -> None:
@@ -373,13 +382,19 @@ async def test_complete_reply_is_kept_however_its_stream_ends(stream: Stream) ->
         events = await asked(server)
 
     assert Retrying not in [type(event) for event in events]
-    assert reply_of(events).content == (text_block("fine"),)
+    reply = reply_of(events)
+    assert (reply.content, reply.stop_reason) == ((text_block("fine"),), "end_turn")
 
 
-@each_row("finish", ["content_filter", "length"])
+@each_row("finish", ["content_filter", "length", "sensitive", "model_length"])
 async def test_calls_of_a_reply_that_was_cut_off_do_not_run(finish: str) -> None:
     """The filter took away what else the model had written."""
-    stops = {"content_filter": "refusal", "length": "max_tokens"}
+    stops = {
+        "content_filter": "refusal",
+        "length": "max_tokens",
+        "sensitive": "refusal",
+        "model_length": "model_context_window_exceeded",
+    }
     with chat_server(Stream([chunk({"tool_calls": [call(0, "c1", "read", "{}")]}, finish)])) as s:
         reply = reply_of(await asked(s))
 
