@@ -175,13 +175,17 @@ _FAULTS: Final = frozenset({"error", "abort", "network_error", "insufficient_sys
 
 @dataclass(slots=True)
 class _Open:
-    """The block that grows; a call also has an id and a name, thinking the name of its field."""
+    """The block that grows; a call also has an id and a name, thinking the name of its field.
+
+    `made_id`: the server sent no id.
+    """
 
     kind: str
     key: int
     index: int
     id: str = ""
     name: str = ""
+    made_id: bool = False
     pieces: list[str] = field(default_factory=list[str])
 
     def is_whole(self) -> bool:
@@ -316,15 +320,16 @@ class ChatReply:
             key = self._begun_blocks if call.get("id") else (self._open.key if self._open else 0)
         id, name = str(call.get("id") or ""), str(function.get("name") or "")
         grown = self._open if self._open and self._open.kind == "tool_use" else None
-        if grown and name and (grown.is_whole() if not id else id != grown.id):
-            yield from self.end()  # some servers give every call the number 0, and no id either
+        # Some servers give every call the number 0, and no id either; others repeat the name.
+        if grown and name and (id != grown.id if id else grown.made_id and grown.is_whole()):
+            yield from self.end()
             grown = None
         is_new = grown is None or grown.key != key
         if is_new and not name:
             raise BrokenReply("a piece of a tool call came without its beginning")
         block = yield from self._block("tool_use", key)
         if is_new:
-            block.id, block.name = id or f"call_{uuid4().hex}", name
+            block.id, block.name, block.made_id = id or f"call_{uuid4().hex}", name, not id
             yield ToolCallStart(block.index, block.id, block.name)
         arguments = function.get("arguments")
         if isinstance(arguments, dict):  # some servers send them as an object

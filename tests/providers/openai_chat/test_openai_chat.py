@@ -125,6 +125,15 @@ async def test_text_is_streamed_and_the_usage_and_cost_are_told() -> None:
             id="with one number",
         ),
         pytest.param(
+            [
+                [call(0, "c1", "read", ""), call(0, None, "read", '{"path": "a"}')],
+                [call(0, None, "read", ""), call(1, "c2", "read", "")],
+                [call(1, None, "read", '{"path": '), call(1, None, "read", '"b"}')],
+                [call(1, None, "read", "")],
+            ],
+            id="with the name in each piece",
+        ),
+        pytest.param(
             [[call(0, "c1", "read", {"path": "a"}), call(1, "c2", "read", {"path": "b"})]],
             id="as objects",
         ),
