@@ -245,14 +245,15 @@ def why_unreached(error: BaseException | None, url: str) -> Unreached:
     why = _reason(error)
     if isinstance(why, ssl.SSLCertVerificationError):
         return Unreached(
-            f"the certificate of {url} is not trusted ({why.verify_message})",
+            f"the certificate of {url}{way} is not trusted ({why.verify_message})",
             "check SSL_CERT_FILE, a proxy that inspects TLS, and the clock",
         )
     if isinstance(why, ssl.SSLError):
         fault = (why.reason or str(why)).replace("_", " ").lower()
         # Else the other side speaks no TLS, or no version or cipher of ours: waiting is useless.
         is_broken = isinstance(why, ssl.SSLEOFError) or bool(_BROKE_OFF.search(fault))
-        return Unreached(f"no TLS connection to {url} ({fault})", may_pass=is_broken, is_tls=True)
+        sentence = f"no TLS connection to {url}{way} ({fault})"
+        return Unreached(sentence, may_pass=is_broken, is_tls=True, is_proxied=bool(way))
     sentence = f"cannot reach {url}{way} ({reason_of(error)})"
     if isinstance(error, httpx2.ProxyError) and str(error).startswith("407"):
         return Unreached(sentence, _SIGN_IN, is_proxied=True)

@@ -143,11 +143,15 @@ def test_connection_failure_names_the_proxy_without_its_password(
 
     refused = connection_failure(httpx2.ConnectError("gone"), "https://x", VARIABLE)
     late = connection_failure(httpx2.ConnectTimeout(""), "https://x", VARIABLE)
+    no_tls = behind(httpx2.ConnectError("failed"), tls("UNEXPECTED_EOF", "[SSL] no"))
+    broken = connection_failure(no_tls, "https://x", VARIABLE)
 
     assert refused.reason == f"cannot reach https://x{way} (gone)"
     suspect = "the proxy (HTTPS_PROXY, NO_PROXY)" if way else "the network"
     assert str(refused) == f"{refused.reason}; check {suspect} and ask again"
     assert late.reason == f"no answer from https://x{way} in time"
+    assert broken.reason == f"no TLS connection to https://x{way} (unexpected eof)"
+    assert str(broken) == f"{broken.reason}; check {suspect} and ask again"
 
 
 def test_proxy_that_wants_a_password_is_not_asked_again() -> None:
