@@ -15,9 +15,8 @@ from pathlib import Path
 
 from agent_cli.sandbox import bwrap, landlock
 from agent_cli.sandbox.bwrap import Bubblewrap
-from agent_cli.sandbox.confinement import Candidate, Confinement, SandboxFiles
+from agent_cli.sandbox.confinement import Candidate, Confinement, Rules, SandboxFiles
 from agent_cli.sandbox.path_sets import holds, outermost, unique
-from agent_cli.sandbox.policy import Rules
 from agent_cli.sandbox.report import State
 from agent_cli.sandbox.seccomp import filter_program
 from agent_cli.system.launching import Restriction

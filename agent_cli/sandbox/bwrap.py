@@ -22,9 +22,8 @@ from typing import Final
 
 from agent_cli.sandbox import late_masks
 from agent_cli.sandbox.bundled import bundled
-from agent_cli.sandbox.confinement import SHELL, Candidate, Confinement, SandboxFiles
+from agent_cli.sandbox.confinement import SHELL, Candidate, Confinement, Rules, SandboxFiles
 from agent_cli.sandbox.path_sets import is_inside
-from agent_cli.sandbox.policy import Rules
 from agent_cli.sandbox.report import raise_shortage
 from agent_cli.sandbox.seccomp import has_filter
 from agent_cli.system.keeper import LEFT_DESCRIPTOR

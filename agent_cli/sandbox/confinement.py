@@ -1,16 +1,17 @@
-"""The parameters for starting one command in the sandbox, and the files that a sandbox needs."""
+"""The rules for one command, how it is started in the sandbox, and the files that this needs."""
 
 import os
 import shlex
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
+from agent_cli.sandbox.path_sets import holds
 from agent_cli.sandbox.seccomp import filter_program
 from agent_cli.system.launching import Restriction, restricted
-from agent_cli.system.paths import is_dir, real_path
+from agent_cli.system.paths import real_path
 from agent_cli.system.records import dataclass, field
 from agent_cli.system.temporary_files import OwnFolder
 
@@ -19,6 +20,59 @@ SHELL = "/bin/sh"
 
 def _nothing() -> Sequence[str]:
     return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The rules for one command: real paths in the current state of the disk.
+
+    Attributes:
+        writable: Directories; everything else is read-only.
+        read_only: Existing paths inside `writable` that must not change.
+        missing: Paths inside `writable` that do not exist and must not be created.
+        watched: Paths that must not change either, but cannot be mounted on.
+        hidden: Files and directories that must not be read.
+        network: Whether other hosts may be reached.
+        executed: Those of `read_only` that are too large to be kept and put back.
+        visible: Directories that stay readable although nothing in them is writable.
+    """
+
+    writable: tuple[Path, ...]
+    read_only: tuple[Path, ...]
+    missing: tuple[Path, ...]
+    watched: tuple[Path, ...]
+    hidden: tuple[Path, ...]
+    network: bool
+    executed: tuple[Path, ...] = ()
+    visible: tuple[Path, ...] = ()
+
+    def opened(self, readable: Sequence[Path], writable: Sequence[Path]) -> "Rules":
+        """Return these rules, in which the command may also use these folders.
+
+        Of a hidden folder that holds one, all that lies beside that stays hidden.
+        """
+        folders = (*readable, *writable)
+        return replace(
+            self,
+            writable=(*self.writable, *writable),
+            visible=(*self.visible, *readable),
+            hidden=tuple(part for path in self.hidden for part in _beside(path, folders)),
+        )
+
+
+Change: TypeAlias = Callable[[Rules], Rules]
+
+
+def _beside(path: Path, folders: Sequence[Path]) -> Iterator[Path]:
+    """Yield *path*, or what lies in it beside *folders*."""
+    if path in folders:
+        return
+    if not holds(path, folders):
+        yield path
+        return
+    for entry in path.iterdir():
+        if not entry.is_symlink():
+            yield from _beside(entry, folders)
 
 
 class WayOut(Protocol):
@@ -86,27 +140,6 @@ class Confinement:
     def is_sandbox(self) -> bool:
         """Whether it confines at all."""
         return bool(self.prefix) or self.restriction is not None
-
-    def showing(self, folder: Path) -> "Confinement":
-        """Return this one, in which the command may also read *folder*, of a temporary directory.
-
-        Only bubblewrap hides it, by a directory for temporary files of its own.
-        """
-        return self._with_mount("--ro-bind", folder) if self.nested else self
-
-    def keeping(self, folder: str) -> "Confinement":
-        """Return this one, in which the command may also write to *folder*, if it is there."""
-        if not folder or not is_dir(Path(folder)):
-            return self
-        if self.restriction is None:
-            return self._with_mount("--bind", Path(folder))
-        may = self.restriction
-        readable, writable = [*may.readable, folder], [*may.writable, folder]
-        return replace(self, restriction=replace(may, readable=readable, writable=writable))
-
-    def _with_mount(self, kind: str, folder: Path) -> "Confinement":
-        mount = (kind, str(folder), str(folder))
-        return replace(self, prefix=[*self.prefix[:-1], *mount, self.prefix[-1]])
 
     def reaching(self, way: WayOut) -> "Confinement":
         """Return the confinement with *way* as its only one to the network; for bubblewrap only.

@@ -18,6 +18,7 @@ from agent_cli.sandbox.acting import (
     nested_repositories,
     settings_changes,
 )
+from agent_cli.sandbox.confinement import Rules
 from agent_cli.sandbox.git_folders import GitFolders, GitSearch
 from agent_cli.sandbox.guarded_files import HOME_NAMES, PROTECTED_NAMES
 from agent_cli.sandbox.hidden_paths import (
@@ -45,31 +46,6 @@ _AROUND_MAX, _AROUND_LEAST, _AROUND_LEVELS = 2_000, 200, 3
 _NESTED_REPOSITORIES_MAX = 60
 # After a command, more is searched than it can make in a few seconds.
 _GIT_FOLDERS_MAX = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """The rules for one command: real paths in the current state of the disk.
-
-    Attributes:
-        writable: Directories; everything else is read-only.
-        read_only: Existing paths inside `writable` that must not change.
-        missing: Paths inside `writable` that do not exist and must not be created.
-        watched: Paths that must not change either, but cannot be mounted on.
-        hidden: Files and directories that must not be read.
-        network: Whether other hosts may be reached.
-        executed: Those of `read_only` that are too large to be kept and put back.
-        visible: Directories that stay readable although nothing in them is writable.
-    """
-
-    writable: tuple[Path, ...]
-    read_only: tuple[Path, ...]
-    missing: tuple[Path, ...]
-    watched: tuple[Path, ...]
-    hidden: tuple[Path, ...]
-    network: bool
-    executed: tuple[Path, ...] = ()
-    visible: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,19 +192,14 @@ class SandboxPolicy:
             (self._search if self._searched else self._look)()
             return all(each.is_complete for each in self._searched)
 
-    def follow(self) -> None:
-        """Find the secrets that a command moved; call it when the command has ended."""
-        with self._lock:
-            self._secret_files.follow()
-            self._locked_files.follow()
-
     def acting(self, before: Acting) -> Acting:
         """Search the disk after a command; return the files that make programs act.
 
-        A root that was searched whole *before* is searched further if the command made too many
-        folders for one search.
+        The secrets that it moved are found, too. A root that was searched whole *before* is
+        searched further if the command made too many folders for one search.
         """
         with self._lock:
+            self._follow()
             inside = [
                 found
                 if (found := index.contents()).is_complete or root in before.unsearched
@@ -244,6 +215,10 @@ class SandboxPolicy:
     def installed(self) -> Sequence[Path]:
         """The folders of our own installation that commands could change without the rules."""
         return installed_inside(self.roots)
+
+    def _follow(self) -> None:
+        self._secret_files.follow()
+        self._locked_files.follow()
 
     def _index(self, root: Path) -> SecretIndex:
         return SecretIndex(root, self._marks, watch=self._watch)
@@ -294,8 +269,7 @@ class SandboxPolicy:
         secrets = [path for each in (*inside, *outside, *around) for path in each.secrets]
         self._of_home = self._in_home()
         # A command that still runs may have moved some.
-        self._secret_files.follow()
-        self._locked_files.follow()
+        self._follow()
         is_changed, self._is_changed = self._is_changed, False
         self._secret_files.remember([*secrets, *self._of_home], is_changed=is_changed)
         self._locked_files.remember(

@@ -18,10 +18,9 @@ from agent_cli.system.logger import logger
 from agent_cli.system.trees import forget_old, remove_tree
 
 if TYPE_CHECKING:
-    from agent_cli.sandbox.acting import Acting
     from agent_cli.sandbox.aftermath import FileDecider, Undecided
     from agent_cli.sandbox.backends import Backend
-    from agent_cli.sandbox.confinement import Candidate, Confinement, SandboxFiles
+    from agent_cli.sandbox.confinement import Candidate, Change, Confinement, SandboxFiles
     from agent_cli.sandbox.policy import SandboxPolicy
 
 Mode: TypeAlias = Literal["auto", "required", "off"]
@@ -142,8 +141,10 @@ class Sandbox:
             self._warn(f"sandbox: {_TOO_LARGE}")
         return replace(report, is_complete=is_complete)
 
-    async def confine(self, cwd: Path) -> "Confinement | None":
+    async def confine(self, cwd: Path, change: "Change | None" = None) -> "Confinement | None":
         """Return the parameters for starting the next command; None without a sandbox.
+
+        *change* returns the rules for it, from those for any command.
 
         Raises:
             SandboxMissing: A sandbox is required, and none works.
@@ -158,7 +159,7 @@ class Sandbox:
                 )
             return None
         backend = self._backend
-        return await asyncio.to_thread(lambda: self._confine(backend, cwd))
+        return await asyncio.to_thread(lambda: self._confine(backend, cwd, change))
 
     def outline(self) -> "Confinement | None":
         """Return the confinement with which the next command may start before `confine` ends.
@@ -291,7 +292,7 @@ class Sandbox:
             self._policy.hides_many = lambda: hides_many(self._made_files())
         # Do the slow first preparation now, so that it does not delay the first command.
         with suppress(OSError):
-            self._confine(backend, self._policy.roots[0])
+            self._confine(backend, self._policy.roots[0], None)
         why, is_open = "; ".join(reasons), self._policy.network
         report = Report(backend.state, is_open, why, backend.program, by_host=self._by_host)
         return self._with_exposed(report)
@@ -359,24 +360,21 @@ class Sandbox:
                     raise
             return self._own_files
 
-    def _confine(self, backend: "Backend", cwd: Path) -> "Confinement":
+    def _confine(self, backend: "Backend", cwd: Path, change: "Change | None") -> "Confinement":
         from agent_cli.sandbox.aftermath import Appeared, same_but_harmless
         from agent_cli.sandbox.guarded_files import PROTECTED_NAMES
         from agent_cli.sandbox.tripwire import Tripwire
 
         own_files = self._made_files()
         rules, before = self._policy.survey()
-        confinement = backend.confine(rules, own_files, cwd)
+        changed = change(rules) if change else rules
+        confinement = backend.confine(changed, own_files, cwd)
         guarded = set(() if backend.guards_protected else rules.read_only)
         tripwire = Tripwire(
             [*rules.watched, *guarded.difference(rules.executed)],
             may_grow=lambda path: path.name in PROTECTED_NAMES,
             is_harmless=same_but_harmless,
         )
-
-        def search(since: "Acting") -> "Acting":
-            self._policy.follow()
-            return self._policy.acting(since)
 
         def release() -> Sequence[str]:
             # Parallel commands end in threads; each file is found once.
@@ -388,11 +386,13 @@ class Sandbox:
                     sentences = tripwire.restore(self._state_dir / _MOVED)
                     for sentence in sentences:  # another program's change is undone with it
                         self._warn(f"sandbox: {sentence}")
-                sentences += self._undecided.look_for(search, before, rules.writable, rules.missing)
+                sentences += self._undecided.look_for(
+                    self._policy.acting, before, rules.writable, rules.missing
+                )
                 self._undecided.add(map(Appeared.at, tripwire.added()))
             for sentence in sentences:
                 # No result shows this if the command ran on after its call.
                 _log.warning("protected file changed", sentence=sentence)
             return sentences
 
-        return replace(confinement, hidden=rules.hidden, release=release)
+        return replace(confinement, hidden=changed.hidden, release=release)

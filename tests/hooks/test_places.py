@@ -112,18 +112,23 @@ def test_hook_of_the_user_runs_outside_where_it_runs_only_files_of_the_user(plac
 
 
 def test_hook_of_a_plugin_writes_to_the_workspace_and_its_own_folder_only(place: World) -> None:
-    data = place.base / "plugins" / "shop" / "data"
+    """Its folder lies among the files of this program, which commands must not read."""
+    plugins = place.home / ".local" / "state" / "agent-cli" / "plugins"
+    top, data = plugins / "shop", plugins / "shop" / "data"
     data.mkdir(parents=True)
+    (top / "note").write_text("sold")
+    (plugins / "list").write_text(CANARY)
     hook = user(
-        'cat > "${CLAUDE_PLUGIN_DATA}/told"; touch "$CLAUDE_PLUGIN_DATA/../out"; touch ~/out here',
-        root=str(data.parent),
-        variables=(("CLAUDE_PLUGIN_DATA", str(data)),),
+        'cat > "${CLAUDE_PLUGIN_DATA}/told"; touch "$CLAUDE_PLUGIN_DATA/../out"; touch ~/out here;'
+        ' cat "$CLAUDE_PLUGIN_ROOT/note" "$CLAUDE_PLUGIN_ROOT/../list" > here',
+        root=str(top),
+        variables=(("CLAUDE_PLUGIN_ROOT", str(top)), ("CLAUDE_PLUGIN_DATA", str(data))),
     )
 
     outcome = ran(place, hook)
 
     assert "hook_event_name" in (data / "told").read_text(), outcome
-    assert (place.root / "here").exists()
+    assert (place.root / "here").read_text() == "sold"
     assert not (data.parent / "out").exists()
     assert not (place.home / "out").exists()
 

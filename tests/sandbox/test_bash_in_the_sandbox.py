@@ -21,8 +21,7 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Approval, ToolContext, ToolResult, check_input
 from agent_cli.sandbox import Confinement, Sandbox, SandboxPolicy
 from agent_cli.sandbox.backends import Backend
-from agent_cli.sandbox.confinement import SandboxFiles
-from agent_cli.sandbox.policy import Rules
+from agent_cli.sandbox.confinement import Rules, SandboxFiles
 from agent_cli.system import launching
 from agent_cli.system.launching import Launcher
 from agent_cli_tools import Workspace, builtin_tools, command_line, processes

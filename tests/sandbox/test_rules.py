@@ -14,13 +14,12 @@ import pytest
 
 from agent_cli.sandbox import SandboxPolicy, tripwire
 from agent_cli.sandbox.backends import seatbelt_profile
-from agent_cli.sandbox.confinement import SandboxFiles
+from agent_cli.sandbox.confinement import Rules, SandboxFiles
 from agent_cli.sandbox.denials import denial, sentence
 from agent_cli.sandbox.git_folders import GitFolders, git_folders
 from agent_cli.sandbox.guarded_files import PROTECTED_NAMES, what_it_starts, why_protected
 from agent_cli.sandbox.hidden_paths import host_sockets, mounted_files, socket_covers
 from agent_cli.sandbox.path_sets import is_inside, outermost
-from agent_cli.sandbox.policy import Rules
 from agent_cli.sandbox.seccomp import filter_program
 from agent_cli.sandbox.secret_files import is_secret
 from agent_cli.sandbox.secret_index import PathMarks, SecretIndex

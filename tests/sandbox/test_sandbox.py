@@ -24,10 +24,9 @@ from agent_cli.sandbox import (
 )
 from agent_cli.sandbox.backends import Backend
 from agent_cli.sandbox.bundled import bundled
-from agent_cli.sandbox.confinement import SandboxFiles
+from agent_cli.sandbox.confinement import Rules, SandboxFiles
 from agent_cli.sandbox.hidden_paths import cover
 from agent_cli.sandbox.landlock import restrict_thread
-from agent_cli.sandbox.policy import Rules
 from agent_cli.sandbox.sandbox import Mode
 from agent_cli.sandbox.seccomp import filter_program
 from tests.sandbox.world import CANARY, Decider, World, git, machine, only, world

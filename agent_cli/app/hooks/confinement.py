@@ -24,11 +24,12 @@ from agent_cli.hooks.run import PreparedHook
 from agent_cli.sandbox import Sandbox, SandboxMissing
 from agent_cli.system.event_loop import in_background
 from agent_cli.system.logger import logger
+from agent_cli.system.paths import is_dir, real_path
 from agent_cli.system.temporary_files import OwnFolder
 
 if TYPE_CHECKING:
     from agent_cli.app.hooks.changed_files import EndedLogs
-    from agent_cli.sandbox import Confinement
+    from agent_cli.sandbox.confinement import Change, Confinement
     from agent_cli_tools import Workspace
     from agent_cli_tools.seen import SeenFiles
 
@@ -99,7 +100,7 @@ class HookConfinement:
             yield PreparedHook(command), None
             return
         try:
-            confinement = await self._sandbox.confine(self._startup.workspace)
+            confinement = await self._sandbox.confine(self._startup.workspace, self._opening(hook))
         except SandboxMissing as error:
             yield PreparedHook((), fault=str(error)), None
             return
@@ -108,16 +109,19 @@ class HookConfinement:
             yield PreparedHook(command, fault=fault, is_own=False), None
             return
         try:
-            if self._shown:
-                confinement = confinement.showing(self._shown())
-            if hook.root:
-                from agent_cli.added_plugins.plugin import DATA  # rare
-
-                data = dict(hook.variables).get(DATA, "")
-                confinement = confinement.showing(Path(hook.root)).keeping(data)
             yield _prepared(confinement, command), confinement
         finally:
             await in_background(confinement.release)
+
+    def _opening(self, hook: Hook) -> "Change":
+        """Return what opens to *hook* the copies of the conversation, and its plugin's folders."""
+        readable, writable = [self._shown()] if self._shown else [], list[Path]()
+        if hook.root:
+            from agent_cli.added_plugins.plugin import DATA  # rare
+
+            readable.append(real_path(Path(hook.root)))
+            writable += (real_path(path) for name, path in hook.variables if name == DATA)
+        return lambda rules: rules.opened(readable, [path for path in writable if is_dir(path)])
 
     def _may_run_anywhere(self, hook: Hook) -> bool:
         """Return whether the user has trusted all that *hook* may run."""
