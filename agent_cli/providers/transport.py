@@ -48,6 +48,10 @@ class OpenReply:
 
     async def error(self) -> str:
         """Return the error's text of a body that is one JSON object, or the web page; else ""."""
+        return self.error_in(await self.beginning())
+
+    async def beginning(self) -> bytes:
+        """Return the body, or its beginning if it is long or does not end."""
         body = bytearray()
         with suppress(TimeoutError, httpx2.RequestError):
             async with asyncio.timeout(FINISH_LIMIT_S):
@@ -55,7 +59,11 @@ class OpenReply:
                     body += chunk
                     if len(body) > _ERROR_BYTES_MAX:
                         break
-        match json_object(bytes(body)):
+        return bytes(body)
+
+    def error_in(self, body: bytes) -> str:
+        """Return what `error` does, of a *body* that was read."""
+        match json_object(body):
             case {"error": {"message": str() as message}} | {"error": str() as message}:
                 return self.redact(message)
             case _:

@@ -186,14 +186,11 @@ class OpenAIChat:
             with limit:
                 posted = _posted(await self._http(), request, where, shown)
                 opened = await stack.enter_async_context(posted)
-            if opened.content_type.startswith(NO_STREAMS):
-                found, error = opened.content_type, await opened.error()
-                raise not_the_api(shown, found, REMEDIES.address, _API, error=error)
             from agent_cli.providers.events import joined, reply_end  # request is sent
 
             building = ChatReply(request.model.id, opened.request_id, where.price)
             try:
-                async with aclosing(_chunks(opened, limit, building)) as arriving:
+                async with aclosing(_chunks(opened, limit, building, shown)) as arriving:
                     async for chunks in arriving:
                         for event in joined(chain.from_iterable(map(building.feed, chunks))):
                             yield event
@@ -254,12 +251,21 @@ async def _posted(
 
 
 async def _chunks(
-    opened: "OpenReply", limit: ProgressLimit, building: ChatReply
+    opened: "OpenReply", limit: ProgressLimit, building: ChatReply, shown: str
 ) -> AsyncGenerator[Iterator[Mapping[str, Json]], None]:
     """Yield the chunks of a reply that came together; an error among them ends the call.
 
-    Not every server sends the end marker: a complete reply is kept, however its stream ends.
+    Not every server sends the end marker: a complete reply is kept, however its stream ends. Some
+    gateways cannot stream: their whole reply is one chunk.
     """
+    if opened.content_type.startswith(NO_STREAMS):
+        begun = await opened.beginning()
+        whole = json_object(begun)
+        if whole is None or not whole.get("choices"):
+            error = opened.error_in(begun)
+            raise not_the_api(shown, opened.content_type, REMEDIES.address, _API, error=error)
+        yield iter([whole])
+        return
     import httpx2  # request is sent
 
     from agent_cli.providers.events import events  # as above

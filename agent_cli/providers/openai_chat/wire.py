@@ -245,7 +245,7 @@ class ChatReply:
         for choice in choices[:1]:
             if not isinstance(choice, dict):
                 raise BrokenReply("a choice is no object")
-            delta = choice.get("delta")
+            delta = choice.get("delta") or choice.get("message")  # the latter in a whole reply
             if isinstance(delta, dict):
                 yield from self._grow(delta)
             if finish := choice.get("finish_reason"):

@@ -357,6 +357,25 @@ async def test_error_of_a_gateway_with_status_200_is_shown() -> None:
     )
 
 
+async def test_whole_reply_of_a_gateway_that_cannot_stream_is_read() -> None:
+    """The address was blamed."""
+    message = {
+        "role": "assistant",
+        "content": "I look.",
+        "tool_calls": [call(None, "c1", "read", '{"path": "a"}')],
+    }
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+    whole = {**used(10, 2), "choices": [choice]}
+    with chat_server(Failure(200, whole, is_bare=True)) as server:
+        reply = reply_of(await asked(server))
+
+    assert (reply.stop_reason, reply.usage.prompt_tokens) == ("tool_use", 10)
+    assert reply.content == (
+        text_block("I look."),
+        {"type": "tool_use", "id": "c1", "name": "read", "input": {"path": "a"}},
+    )
+
+
 @each_row("fault", [Failure(400, {"message": OVER}), Failure(400, {"message": OVER}, is_bare=True)])
 async def test_too_long_conversation_is_one_that_compaction_handles(fault: Failure) -> None:
     """Context overflow has a type of its own, by the server's words."""
