@@ -51,7 +51,8 @@ def tool(
     """
 
     def made(decorated: ToolFunction) -> Tool:
-        if not inspect.isroutine(decorated):
+        # Since Python 3.14 a functools.partial is a routine, too.
+        if not (inspect.isroutine(decorated) and hasattr(decorated, "__name__")):
             kind = type(decorated).__name__
             raise AgentCliError(f"what tool() makes a tool of must be a function, not {kind}")
         return _tool_of(decorated, name or decorated.__name__, changes=changes, timeout_s=timeout_s)

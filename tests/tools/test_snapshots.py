@@ -507,13 +507,19 @@ async def test_files_are_read_around_a_command_beside_the_event_loop(
     await session.write("a.txt", "one")
     threads: list[threading.Thread] = []
     stopping = asyncio.current_task()
-    loop = asyncio.get_running_loop()
+    loop, stopped = asyncio.get_running_loop(), threading.Event()
     of = contents.Digests.of
+
+    def stop() -> None:
+        assert stopping
+        stopping.cancel()
+        stopped.set()
 
     def noted(digests: contents.Digests, path: Path) -> str | None:
         threads.append(threading.current_thread())
-        if stops and len(threads) == 1 and stopping:
-            loop.call_soon_threadsafe(stopping.cancel)
+        if stops and len(threads) == 1:
+            loop.call_soon_threadsafe(stop)
+            assert stopped.wait(60)
         return of(digests, path)
 
     monkeypatch.setattr(contents.Digests, "of", noted)
