@@ -68,6 +68,20 @@ async def test_compatible_server_gets_its_own_ids_and_thinking_back() -> None:
     assert accepted(history, compat=True) == history
 
 
+@each_row("compat", [True, False])
+async def test_fields_of_the_other_api_are_left_out(compat: bool) -> None:
+    """A session of the Chat Completions API may go on here, which refuses fields it lacks."""
+    _, called_by, result = called("read", "t1")
+    assert isinstance(called_by, AssistantMessage)
+    call: Block = {**called_by.content[0], "extra_content": {"google": {}}}
+    thought: Block = {**UNSIGNED, "field": "reasoning_content"}
+    foreign = AssistantMessage((thought, call), "tool_use")
+
+    _, mended, _ = accepted((QUESTION, foreign, result), compat=compat)
+
+    assert mended.content == (*([UNSIGNED] if compat else ()), called_by.content[0])
+
+
 async def test_thinking_without_a_signature_is_left_out() -> None:
     """A session that began with a compatible server continues with Anthropic's."""
     got = await sent(QUESTION, AssistantMessage((UNSIGNED, text("ok"))), ANSWER)

@@ -18,13 +18,15 @@ _VALID: Final = late_pattern(r"[a-zA-Z0-9_-]{1,64}")
 """Stricter than the Messages API, which takes up to 200 characters as the name of a call."""
 _INVALID: Final = late_pattern(r"[^a-zA-Z0-9_-]")
 FALLBACK: Final = "fallback"
+_FOREIGN: Final = frozenset({"extra_content", "field"})
+"""What the Chat Completions API adds to calls and thinking, for its own servers."""
 _THINKING: Final = ("thinking", "redacted_thinking")
 
 
 def accepted(
     history: Sequence[LlmMessage], *, compat: bool, marks_fallbacks: bool = False
 ) -> tuple[LlmMessage, ...]:
-    """Return *history* with valid names in its calls.
+    """Return *history* with valid names in its calls, and without fields of the other API.
 
     Unless *marks_fallbacks*, a reply that one model began and another ended loses the mark between
     them, and the thinking before it, which the API could not tell from the thinking behind it.
@@ -68,7 +70,7 @@ def _mended(message: LlmMessage, *, compat: bool) -> LlmMessage:
         case AssistantMessage():
             content = tuple(
                 _valid_call(block, compat=compat) if block["type"] == "tool_use" else block
-                for block in message.content
+                for block in map(_of_this_api, message.content)
                 if compat or not _is_unsigned(block)
             )
             return message if content == message.content else replace(message, content=content)
@@ -76,6 +78,12 @@ def _mended(message: LlmMessage, *, compat: bool) -> LlmMessage:
             return replace(message, tool_call_id=_valid_id(call_id))
         case _:
             return message
+
+
+def _of_this_api(block: Block) -> Block:
+    if _FOREIGN.isdisjoint(block):
+        return block
+    return {key: value for key, value in block.items() if key not in _FOREIGN}
 
 
 def _is_unsigned(block: Block) -> bool:

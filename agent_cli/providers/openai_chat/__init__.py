@@ -315,7 +315,8 @@ def _refusal(
     response: "httpx2.Response", request: ModelRequest, where: ChatConnection
 ) -> CallFailed:
     text = response.text or f"status {response.status_code}"
-    kind, code, message = _error_parts(json_object(response.content), text)
+    listed = response.content.strip().removeprefix(b"[").removesuffix(b"]")  # as Gemini sends it
+    kind, code, message = _error_parts(json_object(listed), text)
     refusal = Refusal(
         status=response.status_code,
         message=where.redact(message[:_MESSAGE_CHARS_MAX]),

@@ -44,6 +44,8 @@ _RETURNED: Final = "reasoning_content"
 
 Groq and Mistral refuse the field; they send reasoning in others, which never go back.
 """
+_SIGNED: Final = "extra_content"
+"""Gemini refuses calls of its models that come back without their signature in this field."""
 
 
 def body(request: ModelRequest, *, is_openai: bool) -> dict[str, Json]:
@@ -103,6 +105,7 @@ def _assistant(content: Sequence[Block], *, thinks: bool) -> Iterator[Json]:
             "id": block["id"],
             "type": "function",
             "function": {"name": block["name"], "arguments": json.dumps(block["input"])},
+            **({_SIGNED: block[_SIGNED]} if _SIGNED in block else {}),
         }
         for block in content
         if block["type"] == "tool_use"
@@ -177,7 +180,7 @@ _FAULTS: Final = frozenset({"error", "abort", "network_error", "insufficient_sys
 class _Open:
     """The block that grows; a call also has an id and a name, thinking the name of its field.
 
-    `made_id`: the server sent no id.
+    `made_id`: the server sent no id. `signed`: Gemini's signature of a call.
     """
 
     kind: str
@@ -186,6 +189,7 @@ class _Open:
     id: str = ""
     name: str = ""
     made_id: bool = False
+    signed: Json = None
     pieces: list[str] = field(default_factory=list[str])
 
     def is_whole(self) -> bool:
@@ -196,7 +200,9 @@ class _Open:
     def block(self) -> Block:
         written = "".join(self.pieces)
         if self.kind == "tool_use":
-            call = {"type": "tool_use", "id": self.id, "name": self.name}
+            call: Block = {"type": "tool_use", "id": self.id, "name": self.name}
+            if self.signed:
+                call[_SIGNED] = self.signed
             return true_call({**call, "input": tool_input(written)})
         block: Block = {"type": self.kind, self.kind: written}
         return {**block, "field": self.name} if self.name == _RETURNED else block
@@ -331,6 +337,7 @@ class ChatReply:
         if is_new:
             block.id, block.name, block.made_id = id or f"call_{uuid4().hex}", name, not id
             yield ToolCallStart(block.index, block.id, block.name)
+        block.signed = call.get(_SIGNED) or block.signed
         arguments = function.get("arguments")
         if isinstance(arguments, dict):  # some servers send them as an object
             arguments = json.dumps(arguments)

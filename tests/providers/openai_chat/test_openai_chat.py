@@ -254,6 +254,25 @@ async def test_reasoning_goes_back_in_the_field_that_asks_for_it(
     assert [{k: each[k] for k in each.keys() - common} for each in replies] == sent_back
 
 
+async def test_signature_of_a_call_goes_back_with_it() -> None:
+    """Gemini refused the answer of each tool."""
+    signature = {"google": {"thought_signature": "c2ln"}}
+    signed = {**call(0, "c1", "read", ""), "extra_content": signature}
+    pieces = [signed, call(0, None, None, "{}"), call(1, "c2", "read", "{}")]
+    calls = Stream([chunk({"tool_calls": pieces}), chunk({}, "tool_calls")])
+    with chat_server(calls, text("ok")) as server:
+        reply = reply_of(await asked(server))
+        history = (
+            UserMessage.of("hi"),
+            AssistantMessage(reply.content, "tool_use"),
+            *(ToolResultMessage(id, "read", (text_block("b"),)) for id in ("c1", "c2")),
+        )
+        await asked(server, replace(REQUEST, messages=history))
+
+    returned = server.received[1]["messages"][2]["tool_calls"]
+    assert [each.get("extra_content") for each in returned] == [signature, None]
+
+
 async def test_find_changes_no_earlier_byte_and_the_found_tool_can_be_called() -> None:
     """One constant tool calls what was found; all but the server sees a call of the found tool."""
     given = '{"name": "mcp__s__ask", "input": {"a": 1}}'
@@ -331,6 +350,11 @@ async def test_failures_that_pass_are_retried(fault: Stream | Failure) -> None:
             Failure(404, {"message": "no such model"}),
             "unknown model 'm-1' or wrong URL (no such model); check the model id and"
             " OPENAI_BASE_URL",
+            None,
+        ),
+        (
+            Failure(400, [{"error": {"message": "no such field"}}], is_bare=True),  # Gemini
+            "the API refused the request (400: no such field); change it, or start over",
             None,
         ),
     ],
