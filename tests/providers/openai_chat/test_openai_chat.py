@@ -265,7 +265,8 @@ async def test_signature_of_a_call_goes_back_with_it() -> None:
         history = (
             UserMessage.of("hi"),
             AssistantMessage(reply.content, "tool_use"),
-            *(ToolResultMessage(id, "read", (text_block("b"),)) for id in ("c1", "c2")),
+            ToolResultMessage("c1", "read", (text_block("b"),)),
+            ToolResultMessage("c2", "read", (text_block("b"),)),
         )
         await asked(server, replace(REQUEST, messages=history))
 
