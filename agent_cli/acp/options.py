@@ -131,7 +131,7 @@ async def _mcp(app: Application, _argument: str) -> str:
     for state in app.servers.states():
         name = one_line(reveal(state.name))
         rows.append(f"- **{name}**: {state.phase}, {state.offer}")
-        notes = filter(None, (state.reason, *state.notes))
+        notes = filter(None, (state.cause, *state.notes))
         rows += [f"  - {_literal(text)}" for text in notes]
     return "\n".join(rows) or "There are no MCP servers."
 

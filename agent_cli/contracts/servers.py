@@ -74,6 +74,11 @@ class ServerState:
         return f"{counted(self.tools, 'tool')}, about {counted(self.tokens, 'token')}"
 
     @property
+    def cause(self) -> str:
+        """`reason` without its subject, for a place that names the server."""
+        return self.reason.removeprefix(f"MCP server '{self.name}' ")
+
+    @property
     def unquoted(self) -> tuple[str, ...]:
         """`stderr`, unless `reason` repeats it."""
         return () if all(line in self.reason for line in self.stderr) else self.stderr

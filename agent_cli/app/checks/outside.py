@@ -91,7 +91,7 @@ def _problems(configured: Iterable[ServerConfig | ServerProblem]) -> Iterator[Ch
 def _check_of(state: ServerState) -> Check:
     good = state.phase is ServerPhase.READY
     waits = state.phase in (ServerPhase.DISABLED, ServerPhase.CONNECTING)
-    text = counted(state.tools, "tool") if good else state.reason or str(state.phase)
+    text = counted(state.tools, "tool") if good else state.cause or str(state.phase)
     return Check(f"mcp {state.name}", None if waits else good, text)
 
 

@@ -122,7 +122,7 @@ class SessionHookServices:
         if state is None:
             return f"there is no MCP server {hook.server!r}; `agent-cli mcp list` lists them"
         if state.phase is not ServerPhase.READY:
-            return f"MCP server {hook.server!r} is not there: {state.reason or state.phase}"
+            return f"MCP server {hook.server!r} is not there: {state.cause or state.phase}"
         return (
             f"MCP server {hook.server!r} has no tool {hook.tool!r}; `agent-cli mcp list` lists them"
         )

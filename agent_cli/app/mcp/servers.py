@@ -271,11 +271,9 @@ class Servers:
             state = states.get(name)
             if state is not None and state.phase is ServerPhase.READY:
                 continue
-            why = problem or (state.reason or f"it is {state.phase}" if state else "")
-            subject = f"MCP server '{one_line(reveal(name))}'"
-            if why.startswith(f"{subject} "):
-                why = f"it{why.removeprefix(subject)}"
-            raise AgentCliError(f"{subject} is required, and not there: {why}")
+            why = problem or (state.cause or f"it is {state.phase}" if state else "")
+            shown = one_line(reveal(name))
+            raise AgentCliError(f"MCP server '{shown}' is required, and not there: {why}")
 
     def _require_tools(self) -> None:
         """Check the required tools, once.

@@ -126,6 +126,6 @@ def _offer(state: ServerState) -> tuple[str, str]:
 
 def _findings(state: ServerState) -> Iterator[str]:
     if state.reason:
-        yield state.reason
+        yield state.cause
     yield from (f"│ {line}" for line in state.unquoted)
     yield from state.notes

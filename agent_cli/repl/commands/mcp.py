@@ -93,8 +93,8 @@ def _cells_of_agent(server: AgentServer) -> tuple[str, ...]:
 
 def _remarks_of_agent(server: AgentServer) -> list[str]:
     state = server.state
-    reason = state.reason.removeprefix(f"MCP server '{state.name}' ") if state else ""
-    return [reveal(each) for each in (reason, *(state.notes if state else ())) if each]
+    remarks = (state.cause, *state.notes) if state else ()
+    return [reveal(each) for each in remarks if each]
 
 
 def _remarks(state: ServerState) -> Iterator[str]:
@@ -103,7 +103,7 @@ def _remarks(state: ServerState) -> Iterator[str]:
     if state.needs_sign_in:
         yield f"/mcp login {name} signs in"
     elif state.reason:
-        yield reveal(state.reason.removeprefix(f"MCP server '{state.name}' "))
+        yield reveal(state.cause)
     if state.changed:
         tools = reveal(", ".join(state.changed))
         yield f"changed and not used: {tools}; /mcp approve {name} shows what changed"

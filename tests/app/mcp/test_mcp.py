@@ -591,7 +591,7 @@ async def test_run_that_nobody_watches_waits_for_its_servers_and_says_for_whom(
 @pytest.mark.parametrize(
     ("entry", "others", "reason"),
     [
-        (raw({"exit": 3}), {"good": raw()}, "it did not start: "),
+        (raw({"exit": 3}), {"good": raw()}, "not there: did not start: "),
         ({"url": 7}, {}, '"url" must be text'),
         (raw(enabled=False), {}, "it is disabled"),
         ({"command": "${NOT_SET}"}, {}, "NOT_SET"),

@@ -233,7 +233,7 @@ def test_mcp_test_says_why_a_server_failed_and_exits_with_1() -> None:
 
     assert code == 1
     assert said == (
-        "bad  failed  -  -  MCP server 'bad' did not start: it ended (exit code 1) before it was"
+        "bad  failed  -  -  did not start: it ended (exit code 1) before it was"
         ' ready; the end of its stderr: "no key"'
     )
 
@@ -589,7 +589,7 @@ def test_mcp_list_and_test_print_tables_on_a_terminal() -> None:
     assert re.search(r"^server +state +tools +tokens$", tested, re.MULTILINE)
     assert re.search(r"^fix +ready +7 +[\d,]+$", tested, re.MULTILINE)
     assert re.search(r"^odd +misconfigured$", tested, re.MULTILINE)
-    assert re.search(r"^bad +MCP server 'bad' did not start: ", tested, re.MULTILINE)
+    assert re.search(r"^bad +did not start: ", tested, re.MULTILINE)
 
 
 def test_mcp_exercise_prints_a_table_on_a_terminal() -> None:
