@@ -59,9 +59,10 @@ def rehearse() -> None:
         serve_in_thread(answer=answer) as api,
         MonkeyPatch.context() as patch,
     ):
-        patch.chdir(folder)
-        home = Path(folder, "home")
+        home, workspace = Path(folder, "home"), Path(folder, "work")
         home.mkdir()
+        workspace.mkdir()
+        patch.chdir(workspace)
         kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
         variables = {
             **kept,
