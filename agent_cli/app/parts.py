@@ -197,7 +197,7 @@ def workspace(
         startup.workspace,
         shared=SessionResources(
             extra_dirs=startup.arguments.add_dirs,
-            own_dirs=_own_dirs(),
+            own_dirs=paths.private_dirs(),
             jobs=Jobs(jobs_max=limits.max, timeout_s=limits.timeout_s),
         ),
         keeper=keeper,
@@ -244,7 +244,8 @@ def sandbox(
         return SandboxPolicy(
             (startup.workspace, *startup.arguments.add_dirs),
             home=Path.home(),
-            own=_own_dirs(),
+            own=paths.private_dirs(),
+            shown=(paths.skills_dir(), *(plugin.root for plugin in startup.plugins)),
             is_secret=is_secret,
             path_rules=PathRules(
                 hides=(lambda path: rules.hides(path, root))
@@ -306,7 +307,7 @@ def permissions(
         mode=settings.permissions.mode,
         auto_allow=settings.sandbox.auto_allow,
         trusted=startup.trusted,
-        own_dirs=tuple(map(paths.real_path, _own_dirs())),
+        own_dirs=tuple(map(paths.real_path, paths.private_dirs())),
         sandbox=sandbox.outlook,
         project_rules=ProjectRules(file, keep, partial(keep, workspace=None), remove),
         access=access,
@@ -394,7 +395,3 @@ def beside(startup: StartupContext) -> tuple[Path, ...]:
     opened = (startup.workspace, *startup.arguments.add_dirs)
     own = [*map(paths.real_path, opened)]
     return tuple(root for root in SessionFolders.of(*opened).roots if root not in own)
-
-
-def _own_dirs() -> tuple[Path, Path]:
-    return paths.config_dir(), paths.state_dir()

@@ -230,7 +230,7 @@ def _skill_folders(startup: StartupContext) -> Sequence[SkillFolder]:
 
 def _own_skill_folders() -> Sequence[Path]:
     others = (folder / "skills" for folder in (paths.claude_dir(), paths.codex_dir()))
-    return paths.config_dir() / "skills", paths.shared_skills_dir(), *others
+    return paths.skills_dir(), paths.shared_skills_dir(), *others
 
 
 def command_files(startup: StartupContext, expanding: Expanding = unchecked) -> CommandFiles:

@@ -36,6 +36,7 @@ from agent_cli.system.worktrees import (
     worktree_folder,
 )
 from agent_cli.terminal.first_prompt import FIRST_PROMPT
+from agent_cli.terminal.writer import print_fitted
 from agent_cli.trust.store import TrustStore
 
 _BRANCHES: Final = "agent/"
@@ -107,7 +108,7 @@ def _tell(notice: str) -> None:
     """Print *notice* to stderr; the prompt, if it is shown already, comes behind it."""
     if FIRST_PROMPT.is_shown:
         FIRST_PROMPT.set_aside()
-    print(notice, file=sys.stderr)
+    print_fitted(notice, sys.stderr)
 
 
 def _last_commit(folder: Path) -> str:
@@ -152,21 +153,21 @@ def _close(session: _Session, inside: Path, here: Path) -> None:
         if branch and _is_alone(session.lock) and is_untouched(tree):
             remove_worktree(tree, branch=branch)
             TrustStore.of_user().forget(inside)
-            print(f"worktree {tree.path} removed: nothing changed in it", file=sys.stderr)
+            print_fitted(f"worktree {tree.path} removed: nothing changed in it", sys.stderr)
             return
     if not tree.path.exists():
         left = f"; its commits are on the branch {branch}" if branch else ""
-        print(f"worktree {tree.path} was removed during the session{left}", file=sys.stderr)
+        print_fitted(f"worktree {tree.path} was removed during the session{left}", sys.stderr)
         return
     try:
         work, branch = work_in(tree), branch_of(tree.path)
     except GitError as error:
-        print(f"worktree kept: {tree.path} ({error})", file=sys.stderr)
+        print_fitted(f"worktree kept: {tree.path} ({error})", sys.stderr)
         return
     git = f"git -C {shlex.quote(str(tree.repository))}"
     name = shlex.quote(branch)  # the model may have chosen it
     delete = f" && {git} branch -D {name}" if branch.startswith(_BRANCHES) else ""
-    print(f"worktree kept: {tree.path} ({_summary(work)})", file=sys.stderr)
+    print_fitted(f"worktree kept: {tree.path} ({_summary(work)})", sys.stderr)
     if work.files:
         there = f"git -C {shlex.quote(str(tree.path))}"
         print(f"  commit:    {there} add --all && {there} commit", file=sys.stderr)

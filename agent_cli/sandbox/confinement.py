@@ -56,23 +56,28 @@ class Rules:
             self,
             writable=(*self.writable, *writable),
             visible=(*self.visible, *readable),
-            hidden=tuple(part for path in self.hidden for part in _beside(path, folders)),
+            hidden=tuple(part for path in self.hidden for part in beside(path, folders)),
         )
 
 
 Change: TypeAlias = Callable[[Rules], Rules]
 
 
-def _beside(path: Path, folders: Sequence[Path]) -> Iterator[Path]:
+def beside(path: Path, folders: Sequence[Path]) -> Iterator[Path]:
     """Yield *path*, or what lies in it beside *folders*."""
     if path in folders:
         return
     if not holds(path, folders):
         yield path
         return
-    for entry in path.iterdir():
+    try:
+        entries = sorted(path.iterdir())
+    except OSError:
+        yield path
+        return
+    for entry in entries:
         if not entry.is_symlink():
-            yield from _beside(entry, folders)
+            yield from beside(entry, folders)
 
 
 class WayOut(Protocol):

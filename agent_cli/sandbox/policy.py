@@ -18,7 +18,7 @@ from agent_cli.sandbox.acting import (
     nested_repositories,
     settings_changes,
 )
-from agent_cli.sandbox.confinement import Rules
+from agent_cli.sandbox.confinement import Rules, beside
 from agent_cli.sandbox.git_folders import GitFolders, GitSearch
 from agent_cli.sandbox.guarded_files import HOME_NAMES, PROTECTED_NAMES
 from agent_cli.sandbox.hidden_paths import (
@@ -79,6 +79,7 @@ class SandboxPolicy:
         *,
         home: Path,
         own: Sequence[Path],
+        shown: Sequence[Path] = (),
         is_secret: Callable[[str], bool],
         path_rules: PathRules = _NO_RULES,
         network: bool = False,
@@ -90,6 +91,7 @@ class SandboxPolicy:
             roots: The workspace and the directories the user added.
             home: The home directory, whose keys and settings commands must not read or change.
             own: Directories of this program that commands must not read or change.
+            shown: Those in `own` that commands may read: the files of skills and plugins.
             is_secret: Whether a file's path indicates keys or passwords.
             path_rules: The paths that the user's rules forbid.
             network: Whether commands may reach other hosts.
@@ -99,7 +101,7 @@ class SandboxPolicy:
         self.home = real_path(home)
         self.network = network
         self.hides_many: Callable[[], bool] = lambda: False  # the sandbox that is used may
-        self._own = tuple(map(real_path, own))
+        self._own, self._shown = tuple(map(real_path, own)), tuple(map(real_path, shown))
         self._executed: Sequence[Path] = ()
         self._linked: Sequence[Path] = ()
         self._settings_known: tuple[object, ...] = ()
@@ -333,12 +335,14 @@ class SandboxPolicy:
         of_system = [Path(name) for name in OF_THE_SYSTEM if os.access(name, os.R_OK)]
         # A link there may lead into the workspace.
         of_own = [real_path(folder / ".env") for folder in self._own]
-        candidates = [*self._of_home, *self._own, *of_own, *self._denied, *of_system]
+        shown = [*filter(exists, self._shown)]
+        own = [part for folder in self._own for part in beside(folder, shown)]
+        candidates = [*self._of_home, *own, *of_own, *self._denied, *of_system]
         candidates += socket_covers(writable)
         found = unique(path for path in (*candidates, *secrets) if exists(path))
         # A workspace inside such a directory must stay visible.
         usable = outermost([path for path in found if not holds(path, writable)])
-        keep = (*writable, self.home, *of_system)
+        keep = (*writable, *shown, self.home, *of_system)
         return fewer(usable, keep=keep, many=self.hides_many)
 
     def _in_home(self) -> list[Path]:

@@ -77,6 +77,11 @@ def xdg_config_dir() -> Path:
     return chosen if chosen.is_absolute() else Path.home() / ".config"
 
 
+def skills_dir() -> Path:
+    """Return the folder of the user's skills for this program alone."""
+    return config_dir() / "skills"
+
+
 def shared_skills_dir() -> Path:
     """Return the folder of the user's skills, shared by agents of all vendors."""
     return Path.home() / ".agents" / "skills"
@@ -93,6 +98,11 @@ def own_dirs() -> tuple[Path, ...]:
     Between them is what was imported of other agents.
     """
     return config_dir(), *imported_dirs(), claude_dir()
+
+
+def private_dirs() -> tuple[Path, Path]:
+    """Return the folders of this program alone, which commands must not read or change."""
+    return config_dir(), state_dir()
 
 
 def codex_dir() -> Path:

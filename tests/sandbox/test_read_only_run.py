@@ -57,6 +57,7 @@ async def runs(
     made = world(request.param)
     place = await asyncio.to_thread(made.__enter__)
     monkeypatch.setenv("HOME", str(place.home))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(place.home / ".config"))
     found = Runs(place)
     yield found
     found.workspace.close()

@@ -278,6 +278,23 @@ def test_bundled_bubblewrap_that_other_users_can_change_is_refused(
 
 
 @each_row("state", ["bwrap", "landlock"])
+def test_command_reads_the_files_of_skills_beside_what_is_hidden(state: State) -> None:
+    """A skill's scripts could not be run from the folder that the docs name first."""
+    with world(state) as place:
+        own = place.home / ".local" / "state" / "agent-cli"
+        skill, session = own / "skills" / "pdf", own / "sessions" / "1.jsonl"
+        for path in (skill / "run.sh", session, own / "skills.txt"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"echo {CANARY}\n")
+
+        hidden = f"{session} {own}/skills.txt"
+        output = place.output(f"sh {skill}/run.sh; cat {hidden}; touch {skill}/made")
+
+        assert output.count(CANARY) == 1, output
+        assert not (skill / "made").exists()
+
+
+@each_row("state", ["bwrap", "landlock"])
 def test_command_cannot_make_a_program_that_others_run_as_the_user(state: State) -> None:
     """Threat 21: another user of the machine would start it, outside of any sandbox."""
     with world(state) as place:

@@ -52,8 +52,9 @@ def test_sandbox_that_could_not_be_tried_is_not_left_out(
         pass
     monkeypatch.chdir(sys.prefix)  # so the bundled program is run from a copy
     (root := tmp_path / "ws").mkdir()
-    policy = SandboxPolicy((root,), home=tmp_path, own=(), is_secret=is_secret)
-    sandbox = Sandbox(lambda: policy, mode="auto", state_dir=tmp_path / "own")
+    own = tmp_path / "own"
+    policy = SandboxPolicy((root,), home=tmp_path, own=(own,), is_secret=is_secret)
+    sandbox = Sandbox(lambda: policy, mode="auto", state_dir=own)
 
     async def use() -> tuple[str, bool]:
         await asyncio.to_thread(int)  # a thread for the probe

@@ -131,6 +131,7 @@ def world(
         (root, *extra),
         home=home,
         own=(own,),
+        shown=(own / "skills",),
         is_secret=is_secret,
         path_rules=rules(root),
         network=network,
