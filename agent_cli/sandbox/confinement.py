@@ -60,7 +60,7 @@ class Rules:
         )
 
 
-Change: TypeAlias = Callable[[Rules], Rules]
+Change: TypeAlias = Callable[[Rules], Rules] | None
 
 
 def beside(path: Path, folders: Sequence[Path]) -> Iterator[Path]:

@@ -141,7 +141,7 @@ class Sandbox:
             self._warn(f"sandbox: {_TOO_LARGE}")
         return replace(report, is_complete=is_complete)
 
-    async def confine(self, cwd: Path, change: "Change | None" = None) -> "Confinement | None":
+    async def confine(self, cwd: Path, change: "Change" = None) -> "Confinement | None":
         """Return the parameters for starting the next command; None without a sandbox.
 
         *change* returns the rules for it, from those for any command.
@@ -173,10 +173,11 @@ class Sandbox:
         except OSError:
             return None  # `confine` says why
 
-    async def confine_read_only(self, cwd: Path) -> "Confinement | None":
+    async def confine_read_only(self, cwd: Path, change: "Change" = None) -> "Confinement | None":
         """Return the parameters for a command that can change nothing outside its own scratch.
 
-        It reads no secret, none of the person's files outside the workspace, and has no network.
+        It reads no secret, and has no network. Of the person's files outside the workspace it reads
+        those alone that *change* opens, as in `confine`.
 
         Returns:
             None without such a sandbox.
@@ -188,7 +189,7 @@ class Sandbox:
         backend = self._backend
         if backend is None or backend.state not in ("bwrap", "landlock"):
             return None
-        return await asyncio.to_thread(lambda: self._confine_read_only(backend, cwd))
+        return await asyncio.to_thread(lambda: self._read_only(backend, cwd, change))
 
     def denial(self, output: str, confinement: "Confinement", *, failed: bool) -> str | None:
         """Return a line about an access that the sandbox denied a command with *output*, if any.
@@ -309,8 +310,7 @@ class Sandbox:
             rules = tried_rules(self._policy.rules(), self._state_dir)
             return backend.confine(rules, self._made_files(), self._policy.roots[0])
 
-        bash = shutil.which("bash", path=os.defpath)
-        if bash is None:
+        if (bash := shutil.which("bash", path=os.defpath)) is None:
             return "there is no bash to try it with"
         try:
             with laid_out(self._state_dir, self._policy) as canaries:
@@ -320,14 +320,14 @@ class Sandbox:
         except OSError as error:
             raise CannotTryError(f"{self._state_dir}: {error.strerror}") from error
 
-    def _confine_read_only(self, backend: "Backend", cwd: Path) -> "Confinement | None":
+    def _read_only(self, backend: "Backend", cwd: Path, change: "Change") -> "Confinement | None":
         from agent_cli.sandbox import landlock  # with the first such command
 
         if backend.state == "landlock" and not landlock.keeps_signals():
             return None
-        rules = self._policy.read_only_rules()
-        if rules is None:
+        if (rules := self._policy.read_only_rules()) is None:
             return None
+        rules = change(rules) if change else rules
         own_files = self._made_files().with_scratch()
         scratch = own_files.scratch
         assert scratch
@@ -360,7 +360,7 @@ class Sandbox:
                     raise
             return self._own_files
 
-    def _confine(self, backend: "Backend", cwd: Path, change: "Change | None") -> "Confinement":
+    def _confine(self, backend: "Backend", cwd: Path, change: "Change") -> "Confinement":
         from agent_cli.sandbox.aftermath import Appeared, same_but_harmless
         from agent_cli.sandbox.guarded_files import PROTECTED_NAMES
         from agent_cli.sandbox.tripwire import Tripwire

@@ -240,6 +240,16 @@ async def test_command_begins_anew_whose_rules_are_longer_than_a_pipe(
     assert not programs_below_us("bwrap")
 
 
+async def test_command_reads_the_full_output_of_an_earlier_one(bash: Bash) -> None:
+    """The result names its file, which lies below /tmp; the sandbox has a /tmp of its own."""
+    begin = (await bash("seq 1 100000")).text
+    path = begin.partition("all of it is in ")[2].partition(" ")[0]
+
+    result = await bash(f"grep 77777 {path}; touch ran")
+
+    assert result.text.startswith("77777\n[exit 0")
+
+
 async def test_command_begins_anew_where_many_secrets_are_hidden(bash: Bash) -> None:
     """Another program hides them than the one that was started before the rules were known."""
     for number in range(160):

@@ -287,7 +287,8 @@ class CommandRun:
         if self._sandbox is None:
             return None
         try:
-            confinement = await self._sandbox.confine(self._workspace.root)
+            shared = self._workspace.shared
+            confinement = await self._sandbox.confine(self._workspace.root, shared.opened)
             return confinement and self._with_network(confinement)
         except SandboxMissing as error:
             raise ToolError(f"No command can run: {error}. Tell the user.") from error

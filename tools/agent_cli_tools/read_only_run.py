@@ -66,7 +66,7 @@ async def _once(
     on_update: ToolContext,
 ) -> ToolResult | None:
     try:
-        confinement = await sandbox.confine_read_only(workspace.root)
+        confinement = await sandbox.confine_read_only(workspace.root, workspace.shared.opened)
     except OSError:
         return None  # what prevents this one is said when the command itself runs
     if confinement is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 from agent_cli.contracts.dialogs import Documents
 from agent_cli.contracts.errors import ToolError
 from agent_cli.system.launching import Launcher, NamedFiles, Watched
-from agent_cli.system.paths import real_path
+from agent_cli.system.paths import is_dir, real_path
 from agent_cli.system.records import dataclass, field
 from agent_cli.system.temporary_files import OwnFolder
 from agent_cli_tools.jobs import Jobs
@@ -17,7 +17,7 @@ from agent_cli_tools.stoppable import Claim
 from agent_cli_tools.textio import decode, encode, looks_binary
 
 if TYPE_CHECKING:
-    from agent_cli.sandbox.confinement import WayOut
+    from agent_cli.sandbox.confinement import Rules, WayOut
     from agent_cli.undo.logs import CommandQuestion
 
 
@@ -163,6 +163,14 @@ class SessionResources:
             self.spill_dir = self._own_spill_dir.path
         self.spill_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self.spill_dir
+
+    def opened(self, rules: "Rules") -> "Rules":
+        """Return the *rules* for a command, which may read the full outputs of earlier ones, too.
+
+        Bubblewrap has a folder of its own for temporary files.
+        """
+        folder = self.spill_dir
+        return rules.opened([real_path(folder)], []) if folder and is_dir(folder) else rules
 
     def open_spill(self) -> tuple[Path, BinaryIO]:
         """Create the next file for a full output, NNN.log, readable by the user only."""
