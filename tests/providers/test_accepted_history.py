@@ -73,7 +73,7 @@ async def test_fields_of_the_other_api_are_left_out(compat: bool) -> None:
     """A session of the Chat Completions API may go on here, which refuses fields it lacks."""
     _, called_by, result = called("read", "t1")
     assert isinstance(called_by, AssistantMessage)
-    call: Block = {**called_by.content[0], "extra_content": {"google": {}}}
+    call: Block = {**called_by.content[0], "extra_content": {}, "reasoning_details": []}
     thought: Block = {**UNSIGNED, "field": "reasoning_content"}
     foreign = AssistantMessage((thought, call), "tool_use")
 

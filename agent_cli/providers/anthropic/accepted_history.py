@@ -18,7 +18,7 @@ _VALID: Final = late_pattern(r"[a-zA-Z0-9_-]{1,64}")
 """Stricter than the Messages API, which takes up to 200 characters as the name of a call."""
 _INVALID: Final = late_pattern(r"[^a-zA-Z0-9_-]")
 FALLBACK: Final = "fallback"
-_FOREIGN: Final = frozenset({"extra_content", "field"})
+_FOREIGN: Final = frozenset({"extra_content", "reasoning_details", "field"})
 """What the Chat Completions API adds to calls and thinking, for its own servers."""
 _THINKING: Final = ("thinking", "redacted_thinking")
 

@@ -46,6 +46,8 @@ Groq and Mistral refuse the field; they send reasoning in others, which never go
 """
 _SIGNED: Final = "extra_content"
 """Gemini refuses calls of its models that come back without their signature in this field."""
+_SEALED: Final = "reasoning_details"
+"""The same behind OpenRouter, in a field of the message."""
 
 
 def body(request: ModelRequest, *, is_openai: bool) -> dict[str, Json]:
@@ -111,6 +113,8 @@ def _assistant(content: Sequence[Block], *, thinks: bool) -> Iterator[Json]:
         if block["type"] == "tool_use"
     ]
     returned: dict[str, Json] = {_RETURNED: thought} if thinks else {}  # also blank
+    if sealed := [each for block in content for each in objects_in(block.get(_SEALED))]:
+        returned[_SEALED] = [*sealed]
     if calls:
         yield {"role": "assistant", "content": text or None, "tool_calls": calls, **returned}
     elif text:
@@ -178,9 +182,9 @@ _FAULTS: Final = frozenset({"error", "abort", "network_error", "insufficient_sys
 
 @dataclass(slots=True)
 class _Open:
-    """The block that grows; a call also has an id and a name, thinking the name of its field.
+    """The block that grows; a call also has an id and a name.
 
-    `made_id`: the server sent no id. `signed`: Gemini's signature of a call.
+    `made_id`: the server sent no id. `extra`: what has to go back to the server with it.
     """
 
     kind: str
@@ -189,7 +193,7 @@ class _Open:
     id: str = ""
     name: str = ""
     made_id: bool = False
-    signed: Json = None
+    extra: dict[str, Json] = field(default_factory=dict[str, Json])
     pieces: list[str] = field(default_factory=list[str])
 
     def is_whole(self) -> bool:
@@ -200,12 +204,9 @@ class _Open:
     def block(self) -> Block:
         written = "".join(self.pieces)
         if self.kind == "tool_use":
-            call: Block = {"type": "tool_use", "id": self.id, "name": self.name}
-            if self.signed:
-                call[_SIGNED] = self.signed
+            call: Block = {"type": "tool_use", "id": self.id, "name": self.name, **self.extra}
             return true_call({**call, "input": tool_input(written)})
-        block: Block = {"type": self.kind, self.kind: written}
-        return {**block, "field": self.name} if self.name == _RETURNED else block
+        return {"type": self.kind, self.kind: written, **self.extra}
 
 
 class ChatReply:
@@ -231,6 +232,7 @@ class ChatReply:
         self._open: _Open | None = None
         self._begun_blocks = 0
         self._content: list[Block] = []
+        self._sealed: list[Json] = []
 
     def feed(self, chunk: Mapping[str, Json]) -> Iterator[StreamEvent]:
         """Process one chunk and yield our events for it. Unknown fields are skipped.
@@ -260,8 +262,7 @@ class ChatReply:
 
     def close(self) -> None:
         """Process the end marker: some gateways send it without a reason before."""
-        if self._begun_blocks:
-            self._finish = self._finish or "stop"
+        self._finish = self._finish or ("stop" if self._begun_blocks else "")
 
     @property
     def complete(self) -> bool:
@@ -277,6 +278,8 @@ class ChatReply:
         """Yield the end of the block that is open, if any."""
         ended, self._open = self._open, None
         if ended is not None:
+            if self._sealed and ended.kind == "tool_use":
+                ended.extra[_SEALED], self._sealed = self._sealed, []
             block = ended.block()
             self._content.append(block)
             yield BlockEnd(ended.index, block)
@@ -302,10 +305,12 @@ class ChatReply:
             thought = delta.get(name)
             if thought and isinstance(thought, str):
                 block = yield from self._block("thinking", -1)
-                block.name = name
+                block.extra = {"field": name} if name == _RETURNED else {}
                 block.pieces.append(thought)
                 yield ThinkingDelta(block.index, thought)
                 break  # some servers send both, with the same text
+        details = objects_in(delta.get(_SEALED))
+        self._sealed += [each for each in details if each.get("type") == "reasoning.encrypted"]
         for text in (*_texts(delta.get("content")), *_texts(delta.get("refusal"))):
             if self._open and self._open.kind == "tool_use" and text.isspace():
                 continue  # a line break within a call would cut it in two
@@ -320,8 +325,7 @@ class ChatReply:
 
     def _grow_call(self, call: Mapping[str, Json]) -> Iterator[StreamEvent]:
         key, function = call.get("index"), call.get("function")
-        if not isinstance(function, dict):
-            function = {}
+        function = function if isinstance(function, dict) else {}
         if not isinstance(key, int):  # some servers send each call whole, without its number
             key = self._begun_blocks if call.get("id") else (self._open.key if self._open else 0)
         id, name = str(call.get("id") or ""), str(function.get("name") or "")
@@ -337,7 +341,7 @@ class ChatReply:
         if is_new:
             block.id, block.name, block.made_id = id or f"call_{uuid4().hex}", name, not id
             yield ToolCallStart(block.index, block.id, block.name)
-        block.signed = call.get(_SIGNED) or block.signed
+        block.extra |= {_SIGNED: signed} if (signed := call.get(_SIGNED)) else {}
         arguments = function.get("arguments")
         if isinstance(arguments, dict):  # some servers send them as an object
             arguments = json.dumps(arguments)

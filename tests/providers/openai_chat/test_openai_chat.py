@@ -274,6 +274,27 @@ async def test_signature_of_a_call_goes_back_with_it() -> None:
     assert [each.get("extra_content") for each in returned] == [signature, None]
 
 
+async def test_sealed_reasoning_goes_back_with_its_calls() -> None:
+    """OpenRouter refused the answer of each tool that Gemini called."""
+    seal = {"type": "reasoning.encrypted", "data": "c2ln", "id": "c1", "index": 0}
+    told = {"type": "reasoning.text", "text": "hm", "index": 0}
+    pieces = [
+        chunk({"reasoning": "hm", "reasoning_details": [told]}),
+        chunk({"tool_calls": [call(0, "c1", "read", "{}")]}),
+        chunk({"reasoning_details": [seal], "content": ""}),
+    ]
+    with chat_server(Stream([*pieces, chunk({}, "tool_calls")]), text("ok")) as server:
+        reply = reply_of(await asked(server))
+        history = (
+            UserMessage.of("hi"),
+            AssistantMessage(reply.content, "tool_use"),
+            ToolResultMessage("c1", "read", (text_block("b"),)),
+        )
+        await asked(server, replace(REQUEST, messages=history))
+
+    assert server.received[1]["messages"][2]["reasoning_details"] == [seal]
+
+
 async def test_find_changes_no_earlier_byte_and_the_found_tool_can_be_called() -> None:
     """One constant tool calls what was found; all but the server sees a call of the found tool."""
     given = '{"name": "mcp__s__ask", "input": {"a": 1}}'
@@ -351,6 +372,12 @@ async def test_failures_that_pass_are_retried(fault: Stream | Failure) -> None:
             Failure(404, {"message": "no such model"}),
             "unknown model 'm-1' or wrong URL (no such model); check the model id and"
             " OPENAI_BASE_URL",
+            None,
+        ),
+        (
+            Failure(400, {"message": "Provider returned error", "metadata": {"raw": "too warm"}}),
+            "the API refused the request (400: Provider returned error: too warm); change it, or"
+            " start over",
             None,
         ),
         (
