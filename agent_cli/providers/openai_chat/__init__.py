@@ -356,9 +356,9 @@ def _error_parts(answer: Json, text: str) -> tuple[str | None, str | None, str]:
         case {"message": str() as message, **rest}:
             kind, code = rest.get("type"), rest.get("code")
             known = kind if isinstance(kind, str) else None
-            match rest:
-                case {"metadata": {"raw": str() as raw}}:  # OpenRouter: what the provider said
-                    message = f"{message}: {raw}"
+            about = rest.get("metadata")
+            if isinstance(about, dict) and isinstance(said := about.get("raw"), str):
+                message = f"{message}: {said}"  # OpenRouter: the words of the provider
             return known, code if isinstance(code, str) else None, message
         case str() as message:
             return None, None, message
