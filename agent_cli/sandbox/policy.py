@@ -129,12 +129,10 @@ class SandboxPolicy:
         ]
         self._around = self._beside(beside, PathMarks(is_secret, path_rules.hides))
         self._visible = around_in_temporary(beside, self.roots)
-        self._secret_files = OtherNames(self.roots)
-        self._locked_files = OtherNames(self.roots)
+        self._secret_files, self._locked_files = OtherNames(self.roots), OtherNames(self.roots)
         self._searched: Sequence[Contents | OtherNames] = ()
         self._is_changed = False
-        # Parallel commands search the same folders.
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # parallel commands search the same folders
 
     def open_dir(self, folder: Path) -> None:
         """Add a directory that the user lets commands write."""
