@@ -15,7 +15,13 @@ from pathlib import Path
 
 from agent_cli.sandbox import bwrap, landlock
 from agent_cli.sandbox.bwrap import Bubblewrap
-from agent_cli.sandbox.confinement import Candidate, Confinement, Rules, SandboxFiles
+from agent_cli.sandbox.confinement import (
+    Candidate,
+    Confinement,
+    Rules,
+    SandboxFiles,
+    temporary_variables,
+)
 from agent_cli.sandbox.path_sets import holds, outermost, unique
 from agent_cli.sandbox.report import State
 from agent_cli.sandbox.seccomp import filter_program
@@ -100,7 +106,7 @@ def landlock_confinement(rules: Rules, own_files: SandboxFiles) -> Confinement:
     shared = (path for name in devices if not holds(path := Path("/dev", name), kept))
     writable = (*rules.writable, temporary, *shared)
     return Confinement(
-        environment={"TMPDIR": str(temporary)},
+        environment=temporary_variables(temporary),
         restriction=Restriction(
             module=landlock.__name__,
             readable=[str(path) for path in readable],
@@ -143,7 +149,7 @@ def seatbelt_confinement(rules: Rules, own_files: SandboxFiles) -> Confinement:
     """Return the parameters for starting a command under *rules*, in macOS's sandbox-exec."""
     return Confinement(
         prefix=(str(SANDBOX_EXEC), "-p", "\n".join(seatbelt_profile(rules, own_files))),
-        environment={"TMPDIR": str(own_files.temporary)},
+        environment=temporary_variables(own_files.temporary),
     )
 
 

@@ -22,7 +22,14 @@ from typing import Final
 
 from agent_cli.sandbox import late_masks
 from agent_cli.sandbox.bundled import bundled
-from agent_cli.sandbox.confinement import SHELL, Candidate, Confinement, Rules, SandboxFiles
+from agent_cli.sandbox.confinement import (
+    SHELL,
+    Candidate,
+    Confinement,
+    Rules,
+    SandboxFiles,
+    temporary_variables,
+)
 from agent_cli.sandbox.path_sets import is_inside
 from agent_cli.sandbox.report import raise_shortage
 from agent_cli.sandbox.seccomp import has_filter
@@ -180,12 +187,11 @@ def outline(bubblewrap: Bubblewrap, own_files: SandboxFiles) -> Confinement:
     is one with a part of them, as if this program is killed while memory is too short to send all:
     the last makes the link with which the command begins, by a name that nobody knows.
     """
+    temporary = "/var/tmp" if own_files.scratch else "/tmp"
     return Confinement(
         prefix=[str(bubblewrap.program), "--args", str(_ARGUMENTS_DESCRIPTOR), "--"],
         files=((_FILTER_DESCRIPTOR, str(own_files.filter)),),
-        environment=dict.fromkeys(
-            ("TMPDIR", "XDG_RUNTIME_DIR"), "/var/tmp" if own_files.scratch else "/tmp"
-        ),
+        environment={**temporary_variables(temporary), "XDG_RUNTIME_DIR": temporary},
         nested=True,
         rest=_ARGUMENTS_DESCRIPTOR,
         shell=f"/run/agent-cli-{secrets.token_hex(8)}/sh",

@@ -16,6 +16,26 @@ from agent_cli.system.records import dataclass, field
 from agent_cli.system.temporary_files import OwnFolder
 
 SHELL = "/bin/sh"
+# Programs that end if they cannot write to a cache, whose default is in the home directory.
+_CACHES = {
+    "UV_CACHE_DIR": "uv",
+    "GOCACHE": "go-build",
+    "CCACHE_DIR": "ccache",
+    "ZIG_GLOBAL_CACHE_DIR": "zig",
+}
+
+
+def temporary_variables(folder: str | Path) -> dict[str, str]:
+    """Return the variables that have programs write temporary files, and caches, to *folder*.
+
+    A cache that the user's own variable names stays where it is.
+    """
+    caches = {
+        name: f"{folder}/.cache/{cache}"
+        for name, cache in _CACHES.items()
+        if name not in os.environ
+    }
+    return {"TMPDIR": str(folder), **caches}
 
 
 def _nothing() -> Sequence[str]:

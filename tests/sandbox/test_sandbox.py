@@ -24,7 +24,7 @@ from agent_cli.sandbox import (
 )
 from agent_cli.sandbox.backends import Backend
 from agent_cli.sandbox.bundled import bundled
-from agent_cli.sandbox.confinement import Rules, SandboxFiles
+from agent_cli.sandbox.confinement import Rules, SandboxFiles, temporary_variables
 from agent_cli.sandbox.hidden_paths import cover
 from agent_cli.sandbox.landlock import restrict_thread
 from agent_cli.sandbox.sandbox import Mode
@@ -292,6 +292,24 @@ def test_command_reads_the_files_of_skills_beside_what_is_hidden(state: State) -
 
         assert output.count(CANARY) == 1, output
         assert not (skill / "made").exists()
+
+
+@each_row("state", ["bwrap", "landlock"])
+def test_programs_that_need_a_cache_have_one_in_the_sandbox(state: State) -> None:
+    """Go, uv, ccache and Zig ended: their caches are in the home directory."""
+    caches = ("GOCACHE", "UV_CACHE_DIR", "CCACHE_DIR", "ZIG_GLOBAL_CACHE_DIR")
+    with world(state) as place:
+        for name in caches:
+            assert place.output(f'mkdir -p "${name}" && echo made') == "made\n"
+
+
+def test_cache_that_the_user_names_stays_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOCACHE", "/named")
+
+    variables = temporary_variables("/tmp")
+
+    assert "GOCACHE" not in variables
+    assert variables["UV_CACHE_DIR"] == "/tmp/.cache/uv"
 
 
 @each_row("state", ["bwrap", "landlock"])
