@@ -257,6 +257,19 @@ def test_too_many_personal_files_allow_no_read_only_run(
     assert personal_files(tmp_path, [tmp_path / "app"]) is None
 
 
+async def test_command_runs_read_only_in_a_home_of_hundreds_of_folders(runs: Runs) -> None:
+    """With 200 beside the workspace, which many homes have, every such command asked."""
+    for number in range(300):
+        (folder := runs.place.home / f"project{number}").mkdir()
+        (folder / "letter").write_text("CANARY-SECRET\n")
+
+    result = await runs("expr 6 '*' 7")
+
+    assert result
+    assert result.text.startswith("42\n[exit 0")
+    assert await runs("cat ~/project299/letter; true") is None
+
+
 @pytest.fixture
 def crowded(runs: Runs) -> Path:
     """A home with thirty personal files and folders, and three things that stay visible."""
