@@ -31,7 +31,6 @@ from agent_cli.system.worktrees import (
     main_repository_of,
     remove_worktree,
     repository_of,
-    submodules_in,
     work_in,
     worktree_folder,
 )
@@ -75,7 +74,8 @@ def inside_worktree(arguments: Arguments) -> Generator[SessionFolder]:
     os.chdir(inside if inside.is_dir() else session.tree.path)
     inside = Path.cwd()
     try:
-        yield SessionFolder(_with_absolute_paths(arguments, here), here)
+        absolute = _with_absolute_paths(arguments, here)
+        yield SessionFolder(_told_of_submodules(absolute, session.tree.path), here)
     finally:
         _close(session, inside, here)
 
@@ -96,12 +96,23 @@ def _opened(repository: Path, name: str, here: Path) -> _Session:
         return _Session(tree, "", _lock(tree))
     branch = f"{_BRANCHES}{name}"
     tree = add_worktree(repository, path, _last_commit(here), branch=branch)
-    if submodules_in(tree.path):
-        _tell(
-            f"worktree {tree.path}: the folders of its submodules are empty; run"
-            " `git submodule update --init` there to fill them"
-        )
     return _Session(tree, branch, _lock(tree))
+
+
+def _told_of_submodules(arguments: Arguments, tree: Path) -> Arguments:
+    """Say that submodules of *tree* are empty; return *arguments* that tell the model, too."""
+    if not (tree / ".gitmodules").is_file():
+        return arguments
+    from agent_cli.app.agents.workspaces import note_on_submodules  # most have no submodules
+
+    if not (note := note_on_submodules(tree)):
+        return arguments
+    _tell(
+        f"worktree {tree}: the folders of its submodules are empty; run"
+        " `git submodule update --init` there to fill them"
+    )
+    parts = filter(None, (arguments.append_system_prompt, f"This is a git worktree. {note}"))
+    return arguments._replace(append_system_prompt="\n\n".join(parts))
 
 
 def _tell(notice: str) -> None:

@@ -82,17 +82,31 @@ def test_work_is_merged_where_it_began_not_into_the_main_working_tree(
     assert "agent/fix" not in git("branch", folder=main)
 
 
-def test_user_is_told_that_the_submodules_of_a_worktree_are_empty(
+def test_user_and_model_are_told_that_the_submodules_of_a_worktree_are_empty(
     repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """In each session of the worktree, until they are checked out."""
     commit = git("rev-parse", "HEAD", folder=repository)
     git("update-index", "--add", "--cacheinfo", f"160000,{commit},libs", folder=repository)
+    (repository / ".gitmodules").write_text('[submodule "libs"]\n\tpath = libs\n')
+    git("add", ".gitmodules", folder=repository)
     git("commit", "-qm", "submodule", folder=repository)
+    arguments = parse_arguments(["--worktree", "fix", "--append-system-prompt", "Be brief."])
+    said = "the folders of its submodules are empty; run `git submodule update --init`"
 
-    with inside_worktree(parse_arguments(["--worktree", "fix"])):
-        told = capsys.readouterr().err
-
-    assert "the folders of its submodules are empty; run `git submodule update --init`" in told
+    for note in ("one", "two"):
+        with inside_worktree(arguments) as folder:
+            assert said in capsys.readouterr().err
+            prompt = folder.arguments.append_system_prompt or ""
+            assert prompt.startswith("Be brief.\n\nThis is a git worktree.")
+            assert "checks none out in a worktree: libs. Run" in prompt
+            Path("kept").write_text(note)
+    with inside_worktree(arguments):
+        Path("..", "libs", "file").touch()
+    capsys.readouterr()
+    with inside_worktree(arguments) as folder:
+        assert said not in capsys.readouterr().err
+        assert folder.arguments.append_system_prompt == "Be brief."
 
 
 def test_files_not_committed_come_with_the_commands_that_are_printed(

@@ -50,7 +50,7 @@ _IN_WORKTREE: Final = (
     " Others see nothing of your changes before they are merged. Leave them uncommitted."
 )
 _WITHOUT_SUBMODULES: Final = (
-    " The folders of its submodules are empty, because git checks none out in a worktree: {}. Run"
+    "The folders of its submodules are empty, because git checks none out in a worktree: {}. Run"
     " `git submodule update --init` there if you need them."
 )
 _SUBMODULES_NAMED: Final = 10
@@ -138,7 +138,7 @@ class AgentWorkspace:
             permissions,
             self._mode_below(mode),
             worktree=made,
-            gaps=await asyncio.to_thread(_gaps_of, made),
+            gaps=await asyncio.to_thread(note_on_submodules, made.path),
             is_owned=True,
             mark=mark,
         )
@@ -146,7 +146,9 @@ class AgentWorkspace:
     @property
     def note(self) -> str:
         """A note about the worktree for the agent's system prompt, or ""."""
-        return _IN_WORKTREE.format(root=self.workspace.root) + self.gaps if self.worktree else ""
+        if not self.worktree:
+            return ""
+        return f"{_IN_WORKTREE.format(root=self.workspace.root)} {self.gaps}".rstrip()
 
     @property
     def mode(self) -> Mode:
@@ -238,10 +240,12 @@ def _folder_in(tree: Worktree, below: Path) -> Path:
     return folder if is_inside and is_dir(folder) else tree.path
 
 
-def _gaps_of(worktree: Worktree) -> str:
+def note_on_submodules(tree: Path) -> str:
+    """Return a note for the model about the submodules of *tree* that are empty, or ""; blocks."""
     with suppress(GitError):
-        if found := sorted(submodules_in(worktree.path)):
-            return _WITHOUT_SUBMODULES.format(", ".join(found[:_SUBMODULES_NAMED]))
+        empty = [each for each in sorted(submodules_in(tree)) if not any((tree / each).glob("*"))]
+        if empty:
+            return _WITHOUT_SUBMODULES.format(", ".join(empty[:_SUBMODULES_NAMED]))
     return ""
 
 
