@@ -23,6 +23,8 @@ _CACHES = {
     "CCACHE_DIR": "ccache",
     "ZIG_GLOBAL_CACHE_DIR": "zig",
 }
+# Where others keep what they download. Without a network they read what the home directory has.
+_DOWNLOADS = {"npm_config_cache": "npm", "CARGO_HOME": "cargo", "GOMODCACHE": "go-mod"}
 
 
 def temporary_variables(folder: str | Path) -> dict[str, str]:
@@ -30,12 +32,13 @@ def temporary_variables(folder: str | Path) -> dict[str, str]:
 
     A cache that the user's own variable names stays where it is.
     """
-    caches = {
-        name: f"{folder}/.cache/{cache}"
-        for name, cache in _CACHES.items()
-        if name not in os.environ
+    return {"TMPDIR": str(folder), **_in_caches(folder, _CACHES)}
+
+
+def _in_caches(folder: str | Path, names: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: f"{folder}/.cache/{cache}" for name, cache in names.items() if name not in os.environ
     }
-    return {"TMPDIR": str(folder), **caches}
 
 
 def _nothing() -> Sequence[str]:
@@ -189,7 +192,11 @@ class Confinement:
         return replace(
             self,
             prefix=[*self.prefix[:-1], *mounts, "--", *way.prefix],
-            environment={**self.environment, **way.variables},
+            environment={
+                **self.environment,
+                **_in_caches(self.environment["TMPDIR"], _DOWNLOADS),
+                **way.variables,
+            },
             release=close,
         )
 
