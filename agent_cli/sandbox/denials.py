@@ -49,6 +49,9 @@ _OF_GIT = re.compile(
 _WENT_ON = re.compile(
     r"^(?:Switched to |HEAD is now at |Fast-forward$|Merge made by )", re.MULTILINE
 )
+# For an exit code of another program, as in `git pull | tail`, or a git that says little (-q).
+_CHECKS_OUT = re.compile(r"\bgit\b[^|;&\n]*? (?:checkout|switch|restore)\b")
+_STOPS = re.compile(r"\bgit\b[^|;&\n]*? (?:pull|merge|rebase|stash|cherry-pick|revert|am|apply)\b")
 _FILES_NAMED = 3
 NETWORK = "network"
 PAST_THE_PROXY = "a connection that does not go through the proxy in HTTPS_PROXY"
@@ -94,8 +97,8 @@ def denial(
     return None
 
 
-def stopped_git(output: str, *, strict: bool, failed: bool) -> str | None:
-    """Return a sentence if git could not write a protected file; the arguments are as above.
+def stopped_git(output: str, command: str, *, strict: bool, failed: bool) -> str | None:
+    """Return a sentence if git could not write a protected file; the others are as above.
 
     It says more than `denial`: without the sandbox the command would fail on the files that git
     wrote before it stopped.
@@ -103,10 +106,14 @@ def stopped_git(output: str, *, strict: bool, failed: bool) -> str | None:
     if not (_READ_ONLY.search(output) or _BUSY.search(output) or strict):
         return None
     found = [*_OF_GIT.finditer(output)]
-    # Of `git checkout x && git merge y`, the last one counts.
-    went_on = _WENT_ON.search(output, found[-1].end()) if found else None
-    if not found or not (failed or went_on):  # or a log is shown
+    if not found:
         return None
+    # Of `git checkout x && git merge y`, the last one counts.
+    went_on = _WENT_ON.search(output, found[-1].end())
+    if not failed and not went_on and not _STOPS.search(command):
+        went_on = _CHECKS_OUT.search(command)
+        if not went_on:
+            return None  # a log is shown
     files = {each["file"]: bool(each["is_gone"]) for each in found}
     shown = [*files][:_FILES_NAMED]
     names = " ".join(map(shlex.quote, shown)) + " and more" * (len(files) > len(shown))

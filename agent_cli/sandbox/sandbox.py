@@ -191,8 +191,10 @@ class Sandbox:
             return None
         return await asyncio.to_thread(lambda: self._read_only(backend, cwd, change))
 
-    def denial(self, output: str, confinement: "Confinement", *, failed: bool) -> str | None:
-        """Return a line about an access that the sandbox denied a command with *output*, if any.
+    def denial(
+        self, output: str, command: str, confinement: "Confinement", *, failed: bool
+    ) -> str | None:
+        """Return a line about an access that the sandbox denied *command* with *output*, if any.
 
         *confinement* is the one that the command had, *failed* whether its exit code is not 0.
         """
@@ -208,7 +210,7 @@ class Sandbox:
             blocked = denials.PAST_THE_PROXY
         if blocked in denials.WRITES and not os.access(root := self._policy.roots[0], os.W_OK):
             return f"{root} is read-only here, with and without the sandbox"
-        halt = denials.stopped_git(output, strict=strict, failed=failed)
+        halt = denials.stopped_git(output, command, strict=strict, failed=failed)
         return halt or (denials.sentence(blocked) if blocked else None)
 
     def expect(self, path: Path) -> None:

@@ -441,6 +441,23 @@ async def test_git_that_stops_half_way_is_told_with_the_way_back(
 
 
 @pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("git merge other | tail -n 1", "and stopped half-way: put back"),
+        ("git checkout -q other", "git left .claude/settings.json as before"),
+        ("git switch -q other; true", "git left .claude/settings.json as before"),
+    ],
+)
+async def test_git_whose_exit_code_does_not_tell_is_told_of_as_well(
+    command: str, said: str, bash: Bash, branches: Path
+) -> None:
+    text = (await bash(command)).text
+
+    assert "[exit 0" in text
+    assert said in text.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
     "command", ["git checkout other", "git checkout without", "git merge without"]
 )
 async def test_git_that_leaves_a_file_as_it_was_is_told(

@@ -155,7 +155,8 @@ class CommandRun:
             notes.append(refused(command.refused))
         if confinement is not None and self._sandbox is not None:
             output, failed = self._output.text(), code != 0
-            denied = self._sandbox.denial(output, command.confinement, failed=failed)
+            text, confined = self._request.text, command.confinement
+            denied = self._sandbox.denial(output, text, confined, failed=failed)
             notes += filter(None, [denied])
         ended = Ended(
             code=code,
