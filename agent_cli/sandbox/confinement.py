@@ -84,6 +84,7 @@ class Rules:
 
 
 Change: TypeAlias = Callable[[Rules], Rules] | None
+"""Returns the rules for one command, from those for any; None: they are the same."""
 
 
 def beside(path: Path, folders: Sequence[Path]) -> Iterator[Path]:

@@ -25,7 +25,7 @@ from agent_cli.system.records import dataclass
 if TYPE_CHECKING:
     from agent_cli.sandbox.backends import Backend
     from agent_cli.sandbox.confinement import Rules
-from agent_cli.sandbox.policy import SandboxPolicy
+    from agent_cli.sandbox.policy import SandboxPolicy
 
 _LIMIT_S = 10.0
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
