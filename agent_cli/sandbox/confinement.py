@@ -22,6 +22,7 @@ _CACHES = {
     "GOCACHE": "go-build",
     "CCACHE_DIR": "ccache",
     "ZIG_GLOBAL_CACHE_DIR": "zig",
+    "PRE_COMMIT_HOME": "pre-commit",
 }
 # Where others keep what they download. Without a network they read what the home directory has.
 _DOWNLOADS = {"npm_config_cache": "npm", "CARGO_HOME": "cargo", "GOMODCACHE": "go-mod"}

@@ -296,8 +296,8 @@ def test_command_reads_the_files_of_skills_beside_what_is_hidden(state: State) -
 
 @each_row("state", ["bwrap", "landlock"])
 def test_programs_that_need_a_cache_have_one_in_the_sandbox(state: State) -> None:
-    """Go, uv, ccache and Zig ended: their caches are in the home directory."""
-    caches = ("GOCACHE", "UV_CACHE_DIR", "CCACHE_DIR", "ZIG_GLOBAL_CACHE_DIR")
+    """Go, uv, ccache, Zig and pre-commit ended: their caches are in the home directory."""
+    caches = ("GOCACHE", "UV_CACHE_DIR", "CCACHE_DIR", "ZIG_GLOBAL_CACHE_DIR", "PRE_COMMIT_HOME")
     with world(state) as place:
         for name in caches:
             assert place.output(f'mkdir -p "${name}" && echo made') == "made\n"
