@@ -52,6 +52,11 @@ _WENT_ON = re.compile(
 # For an exit code of another program, as in `git pull | tail`, or a git that says little (-q).
 _CHECKS_OUT = re.compile(r"\bgit\b[^|;&\n]*? (?:checkout|switch|restore)\b")
 _STOPS = re.compile(r"\bgit\b[^|;&\n]*? (?:pull|merge|rebase|stash|cherry-pick|revert|am|apply)\b")
+# `git submodule add` and `git checkout --track` end with 0 although they could not write it.
+_NOT_CONFIGURED = re.compile(
+    r"^error: could not (?:write|lock) config file \S*\.git/", re.MULTILINE
+)
+_RUNS_GIT = re.compile(r"\bgit\b")
 _FILES_NAMED = 3
 NETWORK = "network"
 PAST_THE_PROXY = "a connection that does not go through the proxy in HTTPS_PROXY"
@@ -105,6 +110,12 @@ def stopped_git(output: str, command: str, *, strict: bool, failed: bool) -> str
     """
     if not (_READ_ONLY.search(output) or _BUSY.search(output) or strict):
         return None
+    if not failed and _NOT_CONFIGURED.search(output) and _RUNS_GIT.search(command):
+        return (
+            "blocked by the sandbox: git could not write .git/config, and did the rest, so do not"
+            " repeat the command: where it is needed, `git submodule init` or `git branch"
+            " --set-upstream-to=UPSTREAM`, alone, with unsandboxed=true asks the user"
+        )
     found = [*_OF_GIT.finditer(output)]
     if not found:
         return None
