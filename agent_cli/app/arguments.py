@@ -143,8 +143,7 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
                 operands += words
                 break
             continue
-        ours = _our_words(word, words)
-        if ours is not None:
+        if (ours := _our_words(word, words)) is not None:
             words[:0] = ours
             continue
         name, option = _option(word)
@@ -153,6 +152,8 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
             overrides.append(_setting(str(value)))
         elif option.setting:
             overrides.append(_override(option, value, name))
+        elif option.field in found and any(option.field == field for _, field in EXCLUSIVE[-1]):
+            raise UsageError(f"give {name} only once: the second would replace the first")
         elif option.takes is Takes.SEVERAL:
             found[option.field] = (*found.get(option.field, ()), _converted(name, option, value))
         elif found.get("command") not in ("version", "help") or option.field != "command":
@@ -330,8 +331,7 @@ def _with_command(arguments: Arguments, operands: list[str]) -> Arguments:
         if arguments.print_prompt is not None:
             _one_prompt([arguments.print_prompt, prompt])
         return arguments._replace(prompt=prompt)
-    excluded = [o for o, field in EXCLUSIVE[-1] if getattr(arguments, field) is not None]
-    if excluded:
+    if excluded := [o for o, field in EXCLUSIVE[-1] if getattr(arguments, field) is not None]:
         raise UsageError(f"{excluded[0]} and the command {name} cannot be combined")
     rest = tuple(operands[len(name.split()) :])
     command = COMMANDS[name]

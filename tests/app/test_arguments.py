@@ -211,6 +211,11 @@ SESSIONS = "list, search, show, export, verify, delete, approve, reject"
         ("trsut", "unknown command 'trsut' (did you mean trust?); a prompt goes after --"),
         ("sesions list", "unknown command 'sesions' (did you mean sessions list?)"),
         ("fix the bug", "put quotes around the prompt: 'fix the' ..."),
+        ("-p x -p y", "give --print only once: the second would replace the first"),
+        (
+            "--prompt-file f --prompt-file g",
+            "give --prompt-file only once: the second would replace the first",
+        ),
         ("-p fix the", "put quotes around the prompt: 'fix the' ..."),
         ("--prompts-from f -p x", "-p and --prompts-from cannot be combined; use one of them"),
         ("--prompts-from f doctor", "--prompts-from and the command doctor cannot be combined"),
