@@ -38,7 +38,7 @@ def server() -> Payload:
 def typed(api: FakeMessagesApi, *lines: str) -> Finished:
     """Return a session in which *lines* were typed."""
     script = "".join(f"{line}\n" for line in lines)
-    return agent_cli(*YOLO, "--prompts-from", "-", api=api, script=script)
+    return agent_cli(*YOLO, api=api, script=script)
 
 
 def news(api: FakeMessagesApi) -> list[str]:
