@@ -37,7 +37,7 @@ DIALOG = (
     (b"ask", b"hello\r"),
     ("❯ 1 Yes".encode(), b"\r"),  # the list accepts it
     (LAST_WORD.encode(), b"/cost\r"),
-    (b"tokens", b"\x04"),
+    (b"tokens", b"/exit\r"),
 )
 COMMAND = tool_use("bash", {"command": "touch made"})
 
@@ -112,7 +112,10 @@ def _terminal() -> Generator[None]:
 
 
 def _type(terminal: int, dialog: list[tuple[bytes, bytes]]) -> None:
-    """Type the dialog, and close the terminal when the program ends, or after the limit."""
+    """Type the dialog, and close the terminal when the program ends, or after the limit.
+
+    What is left of the dialog was not seen in time; the end is its last part.
+    """
     seen = b""
     deadline_s = time.monotonic() + LIMIT_S
     with open(terminal, "r+b", buffering=0), contextlib.suppress(OSError):
@@ -121,3 +124,4 @@ def _type(terminal: int, dialog: list[tuple[bytes, bytes]]) -> None:
             if dialog and dialog[0][0] in seen:
                 os.write(terminal, dialog.pop(0)[1])
                 seen = b""
+        dialog.append((b"the end", b""))
