@@ -28,9 +28,11 @@ def run_pytest(directory: Path, source: str, *options: str) -> str:
     inherited = {key: value for key, value in os.environ.items() if key != "PYTEST_ADDOPTS"}
     # The server of forks has imported a plugin, which pytest therefore cannot rewrite.
     quiet = ("-p", "no:cacheprovider", "-q", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+    # By default a run removes at its end what earlier runs left on this machine, of any size.
+    base = ("--basetemp", str(directory / "base"))
     with start(
         str(Path(sys.executable).with_name("pytest")),
-        *("-p", "tests.conftest", *quiet, *options, "test_inner.py"),
+        *("-p", "tests.conftest", *quiet, *base, *options, "test_inner.py"),
         environment={
             **inherited,
             "PYTHONPATH": str(ROOT),
