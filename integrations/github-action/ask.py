@@ -75,20 +75,22 @@ def asked(
     wanted: Mapping[str, str], environment: Mapping[str, str], *, trusts: bool
 ) -> dict[str, Any]:
     """Return the result of the run; no shell and no list of processes sees the prompt."""
-    folder = Path(tempfile.mkdtemp(dir=environment.get("RUNNER_TEMP")))
-    prompt = folder / "prompt.txt"
-    prompt.write_text(wanted["PROMPT"], encoding="utf-8")
-    command = [
-        *("agent-cli", "--prompt-file", str(prompt), "--output-format", "json"),
-        *("--permission-mode", wanted.get("PERMISSION_MODE") or "plan"),
-        *("--max-cost", wanted.get("MAX_COST") or "1"),
-        "--no-attach",  # whoever writes an issue must not choose files; --attach in args does
-        *("--time-limit", wanted.get("TIME_LIMIT") or "900"),
-        *(("--trust",) if trusts else ()),
-        *filter(None, map(str.strip, wanted.get("ARGS", "").splitlines())),
-    ]
-    kept = {name: value for name, value in environment.items() if not name.startswith(KEPT_BACK)}
-    ran = subprocess.run(command, env=kept, stdout=subprocess.PIPE, text=True, check=False)
+    with tempfile.TemporaryDirectory(dir=environment.get("RUNNER_TEMP")) as folder:
+        prompt = Path(folder, "prompt.txt")
+        prompt.write_text(wanted["PROMPT"], encoding="utf-8")
+        command = [
+            *("agent-cli", "--prompt-file", str(prompt), "--output-format", "json"),
+            *("--permission-mode", wanted.get("PERMISSION_MODE") or "plan"),
+            *("--max-cost", wanted.get("MAX_COST") or "1"),
+            "--no-attach",  # whoever writes an issue must not choose files; --attach in args does
+            *("--time-limit", wanted.get("TIME_LIMIT") or "900"),
+            *(("--trust",) if trusts else ()),
+            *filter(None, map(str.strip, wanted.get("ARGS", "").splitlines())),
+        ]
+        kept = {
+            name: value for name, value in environment.items() if not name.startswith(KEPT_BACK)
+        }
+        ran = subprocess.run(command, env=kept, stdout=subprocess.PIPE, text=True, check=False)
     lines = ran.stdout.strip().splitlines()
     try:
         result = json.loads(lines[-1] if lines else "")

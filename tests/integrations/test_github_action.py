@@ -140,6 +140,8 @@ def run(api: FakeMessagesApi | None, **variables: str) -> tuple[int, str, str]:
     }
     output = Path("output.txt")
     output.write_text("")
+    temporary = Path("temporary").absolute()
+    temporary.mkdir(exist_ok=True)
     # The program, as a fork: its imports take most of the time of a step.
     program = Path("bin/agent-cli").absolute()
     program.parent.mkdir(exist_ok=True)
@@ -159,6 +161,7 @@ def run(api: FakeMessagesApi | None, **variables: str) -> tuple[int, str, str]:
         "GITHUB_OUTPUT": str(output),
         "GITHUB_STEP_SUMMARY": str(Path("summary.md").absolute()),
         "GITHUB_REPOSITORY": "someone/project",
+        "RUNNER_TEMP": str(temporary),
         "PATH": path,
         **variables,
     }
@@ -170,6 +173,7 @@ def run(api: FakeMessagesApi | None, **variables: str) -> tuple[int, str, str]:
         timeout=120,
         check=False,
     )
+    assert not any(temporary.iterdir())
     return ran.returncode, ran.stdout + ran.stderr, output.read_text()
 
 
