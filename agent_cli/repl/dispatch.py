@@ -45,6 +45,7 @@ class LineDispatcher:
         self._controls = controls
         self._own_commands = OwnCommands(
             lines,
+            lambda: app.agent.conversation,
             controls.lend_terminal if controls else None,
             folder=app.workspace,
             launcher=app.launcher,

@@ -159,7 +159,7 @@ def entry_text(output: Output) -> str:
             return _indented("[older messages were replaced by a summary]", output.summary)
         case TrimOutput():
             return f"[{output.removed_messages} older messages are no longer sent]"
-        case CustomOutput(name="unsent" | "plugin_state"):
+        case CustomOutput(name="unsent" | "own_commands" | "plugin_state"):
             return ""  # kept for the program; what was sent or done of it is an entry of its own
         case CustomOutput(data={"text": str(text), **more}) if not more:
             return f"[{output.name}] {text}"

@@ -75,7 +75,12 @@ def committed(repository: None) -> None:
 def own_commands(app: App) -> OwnCommands:
     """Return what runs the lines that the user types behind an exclamation mark."""
     writer = Writer(io.StringIO(), io.StringIO(), color=False)
-    return OwnCommands(writer, launcher=app.launcher, kept=app.file_changes.begin_own)
+    return OwnCommands(
+        writer,
+        lambda: app.agent.conversation,
+        launcher=app.launcher,
+        kept=app.file_changes.begin_own,
+    )
 
 
 @pytest.mark.usefixtures("committed")
