@@ -46,16 +46,19 @@ UNCHOSEN: Final = "choose with ↓"
 """Below the answers while none is marked."""
 MARGIN: Final = " " * len("you> ")
 """Of the later rows of a draft."""
+OWN: Final = "!echo own"
 CTRL_C, CTRL_D, CTRL_U, ESCAPE, DOWN = "\x03", "\x04", "\x15", "\x1b", "\x1b[B"
 
 State: TypeAlias = Literal["idle", "running", "question", "dialog"]
 ACTS: Final[dict[State, tuple[str, ...]]] = {
-    "idle": ("say",) * 6 + ("/undo", "/compact", "/rewind 1", "/uncompact", "/context", CTRL_C),
-    "running": ("steer",) * 4 + ("settle",) * 3 + (ESCAPE, CTRL_C),
+    "idle": ("say",) * 6
+    + ("/undo", "/compact", "/rewind 1", "/uncompact", "/context", "/goal finish", OWN, CTRL_C),
+    "running": ("steer",) * 4 + ("settle",) * 3 + (OWN, ESCAPE, CTRL_C),
     "question": ("settle",) * 4 + ("\r", "y\r", "rather not\r", ESCAPE, CTRL_C),
     "dialog": ("y\r", "n\r", ESCAPE),
 }
 WAITS: Final = "waits for a decision"
+NOT_REACHED: Final = "goal not reached"
 ENDS: Final = ("leave",) * 3 + ("kill",) * 4 + ("terminate", "hang up", "close the window")
 _CUT: Final = re.compile(r'"kind": ?"(?:rewound|compaction|trim)"')
 _TASK: Final = re.compile(r"please do task (\d+)\.")
@@ -91,17 +94,24 @@ class Model:
                 return error(529, "overloaded_error", "Overloaded")
             spoken = [thinking("Let me see.")] if self._dice.random() < 0.2 else []
             if kind < 0.45:
-                calls = [self._call() for _ in range(self._dice.choice((1, 1, 2)))]
+                names = {tool["name"] for tool in request.body["tools"]}
+                calls = [self._call(names) for _ in range(self._dice.choice((1, 1, 2)))]
                 whole = reply(*spoken, "I run it.", *calls)
             else:
                 words = "well " * self._dice.randrange(1, 40)
                 whole = reply(*spoken, words, gate=Pace(PACE_S), chunk_chars=12)
             return broken(whole, "drop", after=3) if kind > 0.95 else whole
 
-    def _call(self) -> Payload:
-        number = next(self._numbers)
-        if self._dice.random() < 0.2:
+    def _call(self, names: set[str]) -> Payload:
+        number, kind = next(self._numbers), self._dice.random()
+        if kind < 0.2:
             return tool_use("write", {"path": f"written-{number}", "content": "x\n"})
+        if kind < 0.35 and "agent" in names:  # an agent has none
+            behind = {"background": self._dice.random() < 0.3}
+            return tool_use("agent", {"description": f"{number}", "prompt": "help", **behind})
+        if kind < 0.45:
+            text = f"mkdir -p ran; echo x >> ran/{number}; sleep 0.3"
+            return tool_use("bash", {"command": text, "background": True})
         lasts = self._dice.choice(("0", "0.05", "0.3"))
         text = f"mkdir -p ran; echo x >> ran/{number}; sleep {lasts} & sleep {lasts}; wait"
         return tool_use("bash", {"command": text})
@@ -182,6 +192,8 @@ class LongSession:
             allowed.add(-9 if number == signal.SIGKILL else 128 + number)
         if WAITS in stderr:  # the person was killed at an approval question
             allowed.add(3)
+        if NOT_REACHED in stderr:  # the person had set one
+            allowed.add(4)
         if program.returncode not in allowed or "Traceback" in stdout + stderr:
             self._fault(f"exit code {program.returncode}, {stderr[-1_000:]}")
         self.counts[f"-p, {number.name if ends else 'to its end'}"] += 1
@@ -228,7 +240,7 @@ class LongSession:
             terminal.send(f"{CTRL_U}{text}\r")
             if act == "say" and is_loaded(terminal) and self._dice.random() < 0.7:
                 self._until(terminal, lambda: self._is_taken(terminal, text), text)
-        elif act.startswith("/"):
+        elif act.startswith(("/", "!")):
             if act == "/undo":
                 self._tally()
             terminal.send(f"{CTRL_U}{act}\r")
