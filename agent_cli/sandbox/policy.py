@@ -101,7 +101,13 @@ class SandboxPolicy:
         self.home = real_path(home)
         self.network = network
         self.hides_many: Callable[[], bool] = lambda: False  # the sandbox that is used may
-        self._own, self._shown = tuple(map(real_path, own)), tuple(map(real_path, shown))
+        self._own = tuple(map(real_path, own))
+        # The path may be a link, as to a folder of dotfiles: it stays to be followed.
+        self._shown = unique(
+            path
+            for folder in shown
+            for path in (real_path(folder), real_path(folder.parent) / folder.name)
+        )
         self._executed: Sequence[Path] = ()
         self._linked: Sequence[Path] = ()
         self._settings_known: tuple[object, ...] = ()

@@ -119,6 +119,23 @@ def test_folder_that_contains_the_workspace_is_never_hidden(root: Path) -> None:
     assert root / ".config" / "agent-cli" not in rules(inside, root, inside.parent).hidden
 
 
+def test_skills_whose_folder_is_a_link_are_shown_beside_what_is_hidden(root: Path) -> None:
+    """As into a repository of one's settings: no command could follow the link."""
+    own, kept = root.parent / "own", root.parent / "dotfiles"
+    for folder in (own, kept):
+        folder.mkdir()
+    (own / "session").touch()
+    (own / "skills").symlink_to(kept)
+
+    policy = SandboxPolicy(
+        (root,), home=root.parent, own=(own,), shown=(own / "skills",), is_secret=is_secret
+    )
+
+    assert [path for path in policy.rules().hidden if path.is_relative_to(root.parent)] == [
+        own / "session"
+    ]
+
+
 def test_secret_index_finds_new_secrets_and_drops_deleted_ones(root: Path) -> None:
     index = SecretIndex(root, PathMarks(is_secret))
     assert index.contents().secrets == []
