@@ -101,13 +101,7 @@ class SandboxPolicy:
         self.home = real_path(home)
         self.network = network
         self.hides_many: Callable[[], bool] = lambda: False  # the sandbox that is used may
-        self._own = tuple(map(real_path, own))
-        # The path may be a link, as to a folder of dotfiles: it stays to be followed.
-        self._shown = unique(
-            path
-            for folder in shown
-            for path in (real_path(folder), real_path(folder.parent) / folder.name)
-        )
+        self._own, self._shown = tuple(map(real_path, own)), unique(_with_links(shown))
         self._executed: Sequence[Path] = ()
         self._linked: Sequence[Path] = ()
         self._settings_known: tuple[object, ...] = ()
@@ -368,6 +362,13 @@ class SandboxPolicy:
     def _secret_names(self, directory: Path) -> list[Path]:
         names = sorted(entry.name for entry in entries_in(directory))
         return [directory / name for name in names if self._is_secret(f"/{name}")]
+
+
+def _with_links(folders: Sequence[Path]) -> Iterator[Path]:
+    """Yield the real *folders*, and each link among them, as to a folder of dotfiles."""
+    for folder in folders:
+        yield real_path(folder)
+        yield real_path(folder.parent) / folder.name
 
 
 def _names(roots: Sequence[Path]) -> list[Path]:
