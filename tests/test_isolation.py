@@ -11,6 +11,8 @@ from tests.forked import start
 from tests.waiting import at_growing_limits
 
 ROOT = Path(__file__).parents[1]
+LIMIT_S = 200
+"""Less than the limit of each test, so that a run that hangs tells where."""
 SKIPPING = (
     "import pytest\n"
     "@pytest.mark.parametrize('number', range(3))\n"
@@ -30,16 +32,17 @@ def run_pytest(directory: Path, source: str, *options: str) -> str:
     quiet = ("-p", "no:cacheprovider", "-q", "-W", "ignore::pytest.PytestAssertRewriteWarning")
     # By default a run removes at its end what earlier runs left on this machine, of any size.
     base = ("--basetemp", str(directory / "base"))
+    limit = ("-o", f"faulthandler_timeout={LIMIT_S}", "-o", "faulthandler_exit_on_timeout=true")
     with start(
         str(Path(sys.executable).with_name("pytest")),
-        *("-p", "tests.conftest", *quiet, *base, *options, "test_inner.py"),
+        *("-p", "tests.conftest", *quiet, *base, *limit, *options, "test_inner.py"),
         environment={
             **inherited,
             "PYTHONPATH": str(ROOT),
             "ANTHROPIC_API_KEY": "k",
             "HTTP_PROXY": "p",
         },
-        limit_s=300,
+        limit_s=LIMIT_S + 20,
         folder=directory,
     ) as run:
         stdout, stderr = run.communicate()
