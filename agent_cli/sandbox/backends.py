@@ -22,7 +22,7 @@ from agent_cli.sandbox.confinement import (
     SandboxFiles,
     temporary_variables,
 )
-from agent_cli.sandbox.path_sets import holds, outermost, unique
+from agent_cli.sandbox.path_sets import holds, is_in_one, is_inside, outermost, unique
 from agent_cli.sandbox.report import State
 from agent_cli.sandbox.seccomp import filter_program
 from agent_cli.system.launching import Restriction
@@ -98,9 +98,10 @@ def landlock_confinement(rules: Rules, own_files: SandboxFiles) -> Confinement:
     temporary = own_files.scratch or own_files.temporary
     is_read_only = own_files.scratch is not None
     devices = _WITHOUT_MEMORY if is_read_only else _WRITABLE_DEVICES
-    readable = _readable(Path("/"), frozenset(rules.hidden))
-    if is_read_only:
-        readable = _readable_without_others(rules, own_files)
+    hidden = frozenset(rules.hidden)
+    others = (
+        _readable_without_others(rules, own_files) if is_read_only else _readable(Path("/"), hidden)
+    )
     # A right to the whole of /dev/shm would be one to all that is above a workspace there.
     kept = (*rules.hidden, *rules.visible, *rules.writable)
     shared = (path for name in devices if not holds(path := Path("/dev", name), kept))
@@ -109,7 +110,7 @@ def landlock_confinement(rules: Rules, own_files: SandboxFiles) -> Confinement:
         environment=temporary_variables(temporary),
         restriction=Restriction(
             module=landlock.__name__,
-            readable=[str(path) for path in readable],
+            readable=[str(path) for path in (*others, *_opened(rules))],
             writable=[str(path) for path in writable],
             network=rules.network,
             seccomp=(filter_program(families=families, read_only=is_read_only) or b"").hex(),
@@ -126,6 +127,13 @@ def _readable_without_others(rules: Rules, own_files: SandboxFiles) -> Iterator[
     yield from _readable(Path("/"), frozenset(outermost(unique((*rules.hidden, *_OF_OTHERS)))))
     for folder in (*rules.visible, own_files.temporary):
         if any(map(folder.is_relative_to, _OF_OTHERS)):
+            yield from _readable(folder, frozenset(rules.hidden))
+
+
+def _opened(rules: Rules) -> Iterator[Path]:
+    """Yield the readable paths inside hidden folders."""
+    for folder in rules.visible:
+        if is_in_one(folder, rules.opened_folders) and not folder.is_symlink():
             yield from _readable(folder, frozenset(rules.hidden))
 
 
@@ -165,7 +173,17 @@ def seatbelt_profile(rules: Rules, own_files: SandboxFiles) -> Iterator[str]:
         yield f"(allow file-write* (subpath {_quoted(path)}))"
     for path in (*rules.read_only, *rules.missing):
         yield f"(deny file-write* (subpath {_quoted(path)}))"
-    for path in rules.hidden:
+    opened = rules.opened_folders
+    for path in sorted(opened):
+        yield f"(deny file-read* file-write* (subpath {_quoted(path)}))"
+        for what, folders in (
+            ("file-read*", rules.visible),
+            ("file-read* file-write*", rules.writable),
+        ):
+            for folder in folders:
+                if is_inside(folder, path):
+                    yield f"(allow {what} (subpath {_quoted(folder)}))"
+    for path in (each for each in rules.hidden if each not in opened):
         yield f"(deny file-read* file-write* (subpath {_quoted(path)}))"
     if rules.network:
         yield "(allow network*)"

@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -28,9 +29,10 @@ from agent_cli.sandbox.confinement import (
     Confinement,
     Rules,
     SandboxFiles,
+    beside,
     temporary_variables,
 )
-from agent_cli.sandbox.path_sets import is_inside
+from agent_cli.sandbox.path_sets import is_in_one, is_inside
 from agent_cli.sandbox.report import raise_shortage
 from agent_cli.sandbox.seccomp import has_filter
 from agent_cli.system.keeper import LEFT_DESCRIPTOR
@@ -205,9 +207,11 @@ def arguments(
 
     Order matters: a later mount covers an earlier one.
     """
-    shown = (*rules.writable, *rules.visible)
-    inside = [path for path in rules.hidden if _inside(path, shown)]
-    outside = [path for path in rules.hidden if not _inside(path, (*shown, *REPLACED))]
+    inside = [path for path in rules.hidden if is_in_one(path, rules.shown)]
+    outside = [path for path in rules.hidden if not is_in_one(path, (*rules.shown, *REPLACED))]
+    opened = sorted({*rules.opened_folders}.intersection((*inside, *outside)))
+    inside, outside = ([each for each in x if each not in opened] for x in (inside, outside))
+    shown = [path for path in rules.shown if not is_in_one(path, opened)]
     copies, outside = _covered(outside, own_files)
     masked = [*outside, *inside]
     is_late = len(masked) >= _LATE_FROM and bubblewrap.masks_late(own_files)
@@ -225,10 +229,11 @@ def arguments(
         *("--bind", str(own_files.scratch or own_files.temporary), "/var/tmp"),
         *copies,
         *_hidden(outside, own_files),
-        *(word for path in rules.visible for word in ("--ro-bind", str(path), str(path))),
-        *(word for path in rules.writable for word in ("--bind", str(path), str(path))),
+        *_shown(shown, rules),
         *(word for path in rules.read_only for word in ("--ro-bind", str(path), str(path))),
+        *(word for path in opened for word in _replaced(path, rules, own_files)),
         *_hidden(inside, own_files),
+        *(word for path in opened for word in ("--remount-ro", str(path))),
         # Not before: a root below it needs a folder there to be mounted on.
         *(("--remount-ro", "/tmp") if own_files.scratch else ()),
         *("--chdir", str(cwd)),
@@ -299,8 +304,28 @@ def _hidden(paths: Sequence[Path], own_files: SandboxFiles) -> Iterator[str]:
         yield from ("--ro-bind", str(cover), str(path))
 
 
-def _inside(path: Path, roots: Sequence[Path]) -> bool:
-    return any(is_inside(path, root) for root in roots)
+def _shown(paths: Iterable[Path], rules: Rules) -> Iterator[str]:
+    for path in paths:
+        if not path.is_symlink():
+            option = "--bind" if path in rules.writable else "--ro-bind"
+            yield from (option, str(path), str(path))
+
+
+def _replaced(folder: Path, rules: Rules, own_files: SandboxFiles) -> Iterator[str]:
+    """Yield what puts a folder in the place of *folder* that holds the names in it, unreadable.
+
+    Masks beside what is shown would hide no file that appears, and fail where one vanishes.
+    """
+    yield from ("--perms", "0311", "--tmpfs", str(folder))
+    for path in beside(folder, rules.shown):
+        if path.is_symlink():
+            with suppress(OSError):
+                yield from ("--symlink", str(path.readlink()), str(path))
+        elif path.is_dir():
+            yield from ("--perms", "0000", "--dir", str(path))
+        else:
+            yield from ("--ro-bind", str(own_files.hiding_file), str(path))
+    yield from _shown((each for each in rules.shown if is_inside(each, folder)), rules)
 
 
 @dataclass(frozen=True, slots=True)

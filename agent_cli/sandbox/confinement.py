@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from agent_cli.sandbox.path_sets import holds
+from agent_cli.sandbox.path_sets import holds, unique
 from agent_cli.sandbox.seccomp import filter_program
 from agent_cli.system.launching import Restriction, restricted
 from agent_cli.system.paths import real_path
@@ -55,10 +55,12 @@ class Rules:
         read_only: Existing paths inside `writable` that must not change.
         missing: Paths inside `writable` that do not exist and must not be created.
         watched: Paths that must not change either, but cannot be mounted on.
-        hidden: Files and directories that must not be read.
+        hidden: Files and directories that must not be read, but for what `writable` and `visible`
+            name in them; what appears in them while the command runs is hidden, too.
         network: Whether other hosts may be reached.
         executed: Those of `read_only` that are too large to be kept and put back.
-        visible: Directories that stay readable although nothing in them is writable.
+        visible: Directories that stay readable although nothing in them is writable. Of a link, its
+            name alone.
     """
 
     writable: tuple[Path, ...]
@@ -70,6 +72,28 @@ class Rules:
     executed: tuple[Path, ...] = ()
     visible: tuple[Path, ...] = ()
 
+    @property
+    def shown(self) -> Sequence[Path]:
+        """The directories that commands may read, whatever lies around them."""
+        return (*self.visible, *self.writable)
+
+    @property
+    def opened_folders(self) -> Sequence[Path]:
+        """Those of `hidden` that hold a directory which commands may read."""
+        above = {parent for path in self.shown for parent in path.parents}
+        return [path for path in self.hidden if path in above]
+
+    @property
+    def unreadable(self) -> Sequence[Path]:
+        """What is hidden now: of a folder that holds one of `shown`, what lies beside it."""
+        opened = frozenset(self.opened_folders)
+        return [
+            part
+            for path in self.hidden
+            for part in (beside(path, self.shown) if path in opened else (path,))
+            if not part.is_symlink()
+        ]
+
     def opened(self, readable: Sequence[Path], writable: Sequence[Path]) -> "Rules":
         """Return these rules, in which the command may also use these folders.
 
@@ -79,8 +103,8 @@ class Rules:
         return replace(
             self,
             writable=(*self.writable, *writable),
-            visible=(*self.visible, *readable),
-            hidden=tuple(part for path in self.hidden for part in beside(path, folders)),
+            visible=unique((*self.visible, *readable)),
+            hidden=tuple(path for path in self.hidden if path not in folders),
         )
 
 
@@ -89,7 +113,7 @@ Change: TypeAlias = Callable[[Rules], Rules] | None
 
 
 def beside(path: Path, folders: Sequence[Path]) -> Iterator[Path]:
-    """Yield *path*, or what lies in it beside *folders*."""
+    """Yield *path*, or what lies in it beside *folders*; all links in it, too."""
     if path in folders:
         return
     if not holds(path, folders):
@@ -101,7 +125,9 @@ def beside(path: Path, folders: Sequence[Path]) -> Iterator[Path]:
         yield path
         return
     for entry in entries:
-        if not entry.is_symlink():
+        if entry.is_symlink():
+            yield entry
+        else:
             yield from beside(entry, folders)
 
 

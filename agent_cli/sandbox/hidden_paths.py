@@ -16,6 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TypeAlias
 
+from agent_cli.sandbox.confinement import beside
 from agent_cli.sandbox.path_sets import TEMPORARY, holds
 from agent_cli.sandbox.report import raise_shortage
 from agent_cli.system.loading import late_pattern
@@ -198,6 +199,20 @@ def personal_files(home: Path, workspace: Sequence[Path]) -> Sequence[Path] | No
         if len(found) > HIDDEN_MAX:
             return None
     return found
+
+
+def beside_shown(
+    own: Iterable[Path], writable: Sequence[Path], shown: Sequence[Path]
+) -> Iterator[Path]:
+    """Yield each folder of *own*, or what lies beside *shown* in one that holds a workspace.
+
+    Of one that is a workspace, nothing.
+    """
+    for folder in own:
+        if not holds(folder, writable):
+            yield folder
+        elif folder not in writable:
+            yield from (path for path in beside(folder, shown) if not path.is_symlink())
 
 
 def _beside(folders: Sequence[Path], kept: Sequence[Path]) -> Iterator[Path]:

@@ -82,6 +82,11 @@ def is_inside(path: Path, directory: Path) -> bool:
     return inner == outer or inner.startswith(outer if outer == "/" else f"{outer}/")
 
 
+def is_in_one(path: Path, directories: Iterable[Path]) -> bool:
+    """Return whether the real *path* is one of the real *directories*, or inside one."""
+    return any(is_inside(path, directory) for directory in directories)
+
+
 def around_in_temporary(folders: Sequence[Path], roots: Sequence[Path]) -> tuple[Path, ...]:
     """Return the *folders* above *roots* that a sandbox with its own `/tmp` would not show.
 

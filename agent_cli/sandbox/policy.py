@@ -18,17 +18,25 @@ from agent_cli.sandbox.acting import (
     nested_repositories,
     settings_changes,
 )
-from agent_cli.sandbox.confinement import Rules, beside
+from agent_cli.sandbox.confinement import Rules
 from agent_cli.sandbox.git_folders import GitFolders, GitSearch
 from agent_cli.sandbox.guarded_files import HOME_NAMES, PROTECTED_NAMES
 from agent_cli.sandbox.hidden_paths import (
     OtherNames,
+    beside_shown,
     entries_in,
     linked_files,
     personal_files,
     socket_covers,
 )
-from agent_cli.sandbox.path_sets import around_in_temporary, fewer, holds, outermost, unique
+from agent_cli.sandbox.path_sets import (
+    around_in_temporary,
+    fewer,
+    holds,
+    is_in_one,
+    outermost,
+    unique,
+)
 from agent_cli.sandbox.secret_files import MAY_HOLD_PASSWORDS, OF_THE_SYSTEM, SECRETS
 from agent_cli.sandbox.secret_index import Contents, PathMarks, SecretIndex, never
 from agent_cli.system.folder_watch import FolderWatch
@@ -297,7 +305,8 @@ class SandboxPolicy:
         known = {*protected, *watched}
         pointers = (path for contents in inside for path in contents.git_pointers)
         watched += [path for path in pointers if path not in known]
-        hidden = self._hidden(writable, self._secret_files.known())
+        hidden, shown = self._hidden(writable, self._secret_files.known())
+        there += [x for x in shown if not (x.is_symlink() or holds(x, writable)) and self.owns(x)]
         locked = fewer(outermost(self._locked_files.known()), keep=writable)
         return Rules(
             writable=unique(writable),
@@ -311,7 +320,7 @@ class SandboxPolicy:
             hidden=hidden,
             network=self.network,
             executed=tuple(self._executed),
-            visible=self._visible,
+            visible=(*self._visible, *shown),
         )
 
     def owns(self, path: Path) -> bool:
@@ -329,19 +338,26 @@ class SandboxPolicy:
         for folders in git:
             yield from (*folders.protected, *folders.named)
 
-    def _hidden(self, writable: Sequence[Path], secrets: Sequence[Path]) -> tuple[Path, ...]:
+    def _hidden(
+        self, writable: Sequence[Path], secrets: Sequence[Path]
+    ) -> tuple[tuple[Path, ...], Sequence[Path]]:
+        """Return what is hidden, and which folders in it are shown."""
         of_system = [Path(name) for name in OF_THE_SYSTEM if os.access(name, os.R_OK)]
         # A link there may lead into the workspace.
         of_own = [real_path(folder / ".env") for folder in self._own]
-        shown = [*filter(exists, self._shown)]
-        own = [part for folder in self._own for part in beside(folder, shown)]
-        candidates = [*self._of_home, *own, *of_own, *self._denied, *of_system]
+        candidates = [*self._of_home, *of_own, *self._denied, *of_system]
         candidates += socket_covers(writable)
-        found = unique(path for path in (*candidates, *secrets) if exists(path))
+        others = [path for path in (*candidates, *secrets) if exists(path)]
+        in_own = [path for path in self._shown if exists(path) and is_in_one(path, self._own)]
+        shown = [path for path in in_own if not is_in_one(path, others)]
+        found = unique((*filter(exists, beside_shown(self._own, writable, shown)), *others))
         # A workspace inside such a directory must stay visible.
-        usable = outermost([path for path in found if not holds(path, writable)])
+        usable = [path for path in found if not holds(path, writable)]
+        inside = [path for path in usable if is_in_one(path, shown)]
+        outside = [path for path in usable if path not in inside]
         keep = (*writable, *shown, self.home, *of_system)
-        return fewer(usable, keep=keep, many=self.hides_many)
+        hidden = fewer([*outermost(outside), *outermost(inside)], keep=keep, many=self.hides_many)
+        return hidden, shown
 
     def _in_home(self) -> list[Path]:
         # Most do not exist, and resolving a path costs ten times as much as this check.

@@ -177,7 +177,7 @@ class Sandbox:
         """Return the parameters for a command that can change nothing outside its own scratch.
 
         It reads no secret, and has no network. Of the person's files outside the workspace it reads
-        those alone that *change* opens, as in `confine`.
+        skills, and those that *change* opens, as in `confine`.
 
         Returns:
             None without such a sandbox.
@@ -343,7 +343,7 @@ class Sandbox:
         except BaseException:
             release()
             raise
-        return replace(confinement, hidden=rules.hidden, release=release)
+        return replace(confinement, hidden=rules.unreadable, release=release)
 
     def _made_files(self) -> "SandboxFiles":
         from agent_cli.sandbox.confinement import SandboxFiles
@@ -397,4 +397,4 @@ class Sandbox:
                 _log.warning("protected file changed", sentence=sentence)
             return sentences
 
-        return replace(confinement, hidden=changed.hidden, release=release)
+        return replace(confinement, hidden=changed.unreadable, release=release)

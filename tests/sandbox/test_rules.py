@@ -12,7 +12,7 @@ from threading import Event, Thread
 
 import pytest
 
-from agent_cli.sandbox import SandboxPolicy, tripwire
+from agent_cli.sandbox import PathRules, SandboxPolicy, tripwire
 from agent_cli.sandbox.backends import seatbelt_profile
 from agent_cli.sandbox.confinement import Rules, SandboxFiles
 from agent_cli.sandbox.denials import denial, sentence
@@ -131,9 +131,40 @@ def test_skills_whose_folder_is_a_link_are_shown_beside_what_is_hidden(root: Pat
         (root,), home=root.parent, own=(own,), shown=(own / "skills",), is_secret=is_secret
     )
 
-    assert [path for path in policy.rules().hidden if path.is_relative_to(root.parent)] == [
-        own / "session"
-    ]
+    hidden = [path for path in policy.rules().unreadable if path.is_relative_to(root.parent)]
+    assert hidden == [own / "session"]
+
+
+def test_skills_do_not_hide_a_workspace_that_is_the_programs_own_folder(root: Path) -> None:
+    """Commands could read none of its files, git neither; without skills they could."""
+    for name in ("skills", "agents"):
+        (root / name).mkdir()
+    policy = SandboxPolicy(
+        (root,), home=root.parent, own=(root,), shown=(root / "skills",), is_secret=is_secret
+    )
+
+    found = policy.rules()
+
+    assert [path for path in found.unreadable if path.is_relative_to(root)] == []
+    assert root in found.read_only
+
+
+def test_rule_about_skills_hides_them(root: Path) -> None:
+    """They are shown beside what is hidden, unless the user forbids it."""
+    own = root.parent / "own"
+    (own / "skills").mkdir(parents=True)
+
+    for denied in (own, own / "skills"):
+        policy = SandboxPolicy(
+            (root,),
+            home=root.parent,
+            own=(own,),
+            shown=(own / "skills",),
+            is_secret=is_secret,
+            path_rules=PathRules(elsewhere=[(denied, 0)]),
+        )
+
+        assert own in policy.rules().unreadable
 
 
 def test_secret_index_finds_new_secrets_and_drops_deleted_ones(root: Path) -> None:

@@ -1,5 +1,6 @@
 """The choice of a sandbox, and what commands can and cannot do in it."""
 
+import asyncio
 import errno
 import json
 import os
@@ -29,8 +30,18 @@ from agent_cli.sandbox.hidden_paths import cover
 from agent_cli.sandbox.landlock import restrict_thread
 from agent_cli.sandbox.sandbox import Mode
 from agent_cli.sandbox.seccomp import filter_program
-from tests.sandbox.world import CANARY, Decider, World, git, machine, only, world
+from tests.sandbox.world import (
+    CANARY,
+    Decider,
+    World,
+    git,
+    machine,
+    only,
+    run_confined,
+    world,
+)
 from tests.tables import each_row
+from tests.waiting import wait_until
 
 
 def free(rules: Rules, own_files: SandboxFiles, cwd: Path) -> Confinement:
@@ -292,6 +303,60 @@ def test_command_reads_the_files_of_skills_beside_what_is_hidden(state: State) -
 
         assert output.count(CANARY) == 1, output
         assert not (skill / "made").exists()
+
+
+@each_row("state", ["bwrap", "landlock"])
+def test_command_follows_the_link_that_is_the_folder_of_skills(state: State) -> None:
+    with world(state) as place:
+        own, kept = place.home / ".local" / "state" / "agent-cli", place.home / "dotfiles"
+        kept.mkdir()
+        (kept / "run.sh").write_text("echo a skill\n")
+        (own / "skills").symlink_to("../../../dotfiles")
+        (own / "session").write_text(CANARY)
+
+        output = place.output(f"sh {own}/skills/run.sh; cat {own}/session")
+
+        assert "a skill" in output
+        assert CANARY not in output
+
+
+@each_row("state", ["bwrap", "landlock"])
+def test_files_that_appear_beside_skills_stay_hidden_from_a_running_command(state: State) -> None:
+    """Of settings written anew, the mask stayed with the old file: a job could read the keys."""
+    with world(state) as place, ThreadPoolExecutor() as threads:
+        own, root = place.home / ".local" / "state" / "agent-cli", place.root
+        (own / "skills").mkdir()
+        (own / "settings").write_text(CANARY)
+        hidden = f"{own}/settings {own}/key"
+        waits = "touch begun; until [ -e go ]; do sleep 0.02; done"
+
+        running = threads.submit(place.run, f"{waits}; cat {hidden}; echo x > {own}/made; echo ran")
+        wait_until((root / "begun").exists)
+        for name in ("settings", "key"):
+            (own / ".new").write_text(f"{CANARY}\n")
+            (own / ".new").rename(own / name)
+        (root / "go").touch()
+        run = running.result()
+
+        assert run.stdout == "ran\n"
+        assert not (own / "made").exists()
+
+
+@each_row("state", ["bwrap", "landlock"])
+def test_command_starts_although_a_file_beside_skills_vanishes(state: State) -> None:
+    """As the temporary one with which this program writes another."""
+    with world(state) as place:
+        own = place.home / ".local" / "state" / "agent-cli"
+        (own / "skills").mkdir()
+        (own / ".new").touch()
+        confinement = asyncio.run(place.sandbox.confine(place.root))
+        assert confinement is not None
+
+        (own / ".new").unlink()
+        run = run_confined(confinement, "echo ran", place.root, {"PATH": os.defpath})
+        confinement.release()
+
+        assert run.stdout == "ran\n", run.stderr
 
 
 @each_row("state", ["bwrap", "landlock"])
