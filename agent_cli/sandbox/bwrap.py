@@ -172,6 +172,7 @@ def confinement(
     """
     if bubblewrap.version < VERSION_MIN:
         raise OSError(f"{bubblewrap.program} does not run, or is older than 0.5")
+    own_files.make_way(rules.shown)
     prefix = arguments(bubblewrap, rules, own_files, cwd=cwd)
     if len(prefix) > _ARGUMENTS_MAX:
         some = ", ".join(map(str, rules.hidden[-2:]))

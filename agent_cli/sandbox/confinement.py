@@ -1,17 +1,19 @@
 """The rules for one command, how it is started in the sandbox, and the files that this needs."""
 
 import os
+import secrets
 import shlex
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from agent_cli.sandbox.path_sets import holds, unique
+from agent_cli.sandbox.path_sets import holds, is_inside, unique
 from agent_cli.sandbox.seccomp import filter_program
 from agent_cli.system.launching import Restriction, restricted
-from agent_cli.system.paths import real_path
+from agent_cli.system.paths import is_dir, real_path
 from agent_cli.system.records import dataclass, field
 from agent_cli.system.temporary_files import OwnFolder
 
@@ -286,6 +288,16 @@ class SandboxFiles:
             and self.filter.is_file()
         )
 
+    def make_way(self, paths: Iterable[Path]) -> None:
+        """Put aside what commands made in `/tmp` where *paths* of it are to be mounted.
+
+        Bubblewrap follows links there, also out of the sandbox, and builds none at a file.
+        """
+        for path in paths:
+            for folder in (Path("/tmp"), Path("/var/tmp")):
+                if path != folder and is_inside(path, folder):
+                    _put_aside(self.temporary, path.relative_to(folder).parts)
+
     def with_scratch(self) -> "SandboxFiles":
         """Return these files with a new directory for the temporary files of one command."""
         return replace(self, scratch=Path(tempfile.mkdtemp(prefix="once-", dir=self.folder.path)))
@@ -293,3 +305,18 @@ class SandboxFiles:
     def remove(self) -> None:
         """Delete them and all files that commands left there."""
         self.folder.remove()
+
+
+def _put_aside(folder: Path, names: Sequence[str]) -> None:
+    """Rename the first of *names* in *folder* if not each of them is a folder in the one before."""
+    at = folder
+    for name in names:
+        at /= name
+        if not os.path.lexists(at):
+            return
+        if at.is_symlink() or not is_dir(at):
+            # Of what lies deeper, another command may swap the folders above.
+            aside = folder / f"{names[0]}.{secrets.token_hex(4)}"
+            with suppress(FileNotFoundError):
+                (folder / names[0]).rename(aside)
+            return

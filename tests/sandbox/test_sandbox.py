@@ -305,6 +305,38 @@ def test_command_reads_the_files_of_skills_beside_what_is_hidden(state: State) -
         assert not (skill / "made").exists()
 
 
+def test_command_cannot_move_what_is_shown_below_tmp() -> None:
+    """A link in the place of full outputs led to any folder, and a file ended each command."""
+    with world("bwrap") as place, tempfile.TemporaryDirectory(dir="/tmp") as outputs:
+        path = Path(outputs, "in", "it")
+        path.mkdir(parents=True)
+        (path / "1.log").write_text("an output\n")
+
+        for evil in (
+            f"ln -s /newroot/usr/bin {outputs}",
+            f"ln -s ../usr {outputs}",
+            f"touch {outputs}",
+            f"mkdir {outputs} && touch {outputs}/in",
+            f"mkdir -p {outputs}/in && ln -s /oldroot{place.home} {path}",
+        ):
+            place.run(f"rm -rf {outputs}; {evil}")
+            confinement = asyncio.run(
+                place.sandbox.confine(place.root, lambda rules: rules.opened([path], []))
+            )
+            assert confinement is not None
+            run = run_confined(confinement, f"cat {path}/*", place.root, {"PATH": os.defpath})
+            confinement.release()
+
+            assert run.stdout == "an output\n", evil + run.stderr
+        assert {each.name for each in place.home.iterdir()} == {
+            ".aws",
+            ".bashrc",
+            ".local",
+            ".ssh",
+            "files",
+        }
+
+
 @each_row("state", ["bwrap", "landlock"])
 def test_command_follows_the_link_that_is_the_folder_of_skills(state: State) -> None:
     with world(state) as place:
