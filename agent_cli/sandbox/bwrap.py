@@ -206,7 +206,7 @@ def arguments(
 ) -> list[str]:
     """Return the command line up to the command.
 
-    Order matters: a later mount covers an earlier one.
+    Order matters: a later mount covers an earlier one. Raises OSError if it is not worth trying.
     """
     inside = [path for path in rules.hidden if is_in_one(path, rules.shown)]
     outside = [path for path in rules.hidden if not is_in_one(path, (*rules.shown, *REPLACED))]
@@ -215,9 +215,11 @@ def arguments(
     shown = [path for path in rules.shown if not is_in_one(path, opened)]
     copies, outside = _covered(outside, own_files)
     masked = [*outside, *inside]
-    is_late = len(masked) >= _LATE_FROM and bubblewrap.masks_late(own_files)
-    if is_late:
+    are_many = len(masked) >= _LATE_FROM
+    if is_late := are_many and bubblewrap.masks_late(own_files):
         outside = inside = []
+    elif are_many and own_files.scratch:
+        raise OSError(f"{len(masked):,} masks would take longer than the command")
     command = [
         str(bubblewrap.program),
         *_namespaces(bubblewrap, rules),
@@ -333,8 +335,7 @@ def _replaced(folder: Path, rules: Rules, own_files: SandboxFiles) -> Iterator[s
 class StandIn:
     """An unreadable copy of a folder, with its names alone, to be mounted over it.
 
-    Attributes:
-        kept: The entries of the folder to be mounted onto the copy again.
+    `kept` are the entries of the folder to be mounted onto the copy again.
     """
 
     folder: Path
@@ -345,10 +346,8 @@ class StandIn:
 def stand_in(folder: Path, hidden: Set[Path], own_files: SandboxFiles) -> StandIn | None:
     """Return a copy of *folder* that hides its entries *hidden* with fewer mounts than these.
 
-    Bubblewrap reads the table of all mounts for each one, so that 85 take 50 ms.
-
-    Returns:
-        None if most entries stay visible, or if the copy cannot be made.
+    None if most entries stay visible, or if the copy cannot be made. Bubblewrap reads the table of
+    all mounts for each one, so that 85 take 50 ms.
     """
     try:
         with os.scandir(folder) as entries:

@@ -13,7 +13,7 @@ import pytest
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.tooling import ToolContext, ToolResult, check_input
-from agent_cli.sandbox import hidden_paths, landlock
+from agent_cli.sandbox import bwrap, hidden_paths, landlock
 from agent_cli.sandbox.hidden_paths import personal_files
 from agent_cli_tools import Workspace, read_only_run
 from agent_cli_tools.bash import bash_tool
@@ -268,6 +268,22 @@ async def test_command_runs_read_only_in_a_home_of_hundreds_of_folders(runs: Run
     assert result
     assert result.text.startswith("42\n[exit 0")
     assert await runs("cat ~/project299/letter; true") is None
+
+
+@pytest.mark.parametrize("runs", ["bwrap"], indirect=True)
+async def test_command_is_not_tried_where_its_masks_take_seconds(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With bubblewrap as the superuser's program, and a home that changes all the time."""
+    for number in range(300):
+        (runs.place.home / f"project{number}").mkdir()
+    monkeypatch.setattr(bwrap, "stand_in", lambda *_: None)
+    monkeypatch.setattr(bwrap.Bubblewrap, "masks_late", lambda *_: False)
+
+    with pytest.raises(OSError, match="masks would take longer"):
+        await runs.place.sandbox.confine_read_only(runs.place.root)
+
+    assert await runs("echo hi") is None
 
 
 @pytest.fixture
