@@ -259,7 +259,7 @@ def sandbox(
                 elsewhere=tuple(rules.hidden_elsewhere(root)),
             ),
             network=settings.network is True,
-            beside=beside(startup),
+            beside=(*beside(startup), paths.skills_dir()),  # without their secrets
         )
 
     return Sandbox(

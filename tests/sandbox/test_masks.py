@@ -88,6 +88,30 @@ def test_deny_option_with_a_slash_hides_files_from_commands(
     assert CANARY not in str(api.requests[-1].body["messages"])
 
 
+def test_secrets_of_skills_are_hidden_from_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threat 4: commands may read skills since they are to run their scripts."""
+    with world("bwrap") as place:
+        monkeypatch.chdir(place.root)
+        config = place.home / ".config"
+        skill = config / "agent-cli" / "skills" / "pdf"
+        secret(skill / ".env")
+        (skill / "run.sh").write_text("echo a skill\n")
+        command = f"cat {skill}/.env; sh {skill}/run.sh"
+
+        with serve_in_thread(reply(tool_use("bash", {"command": command})), reply("Done.")) as api:
+            run = agent_cli(
+                *("-p", "go", "--permission-mode", "yolo"),
+                api=api,
+                HOME=str(place.home),
+                XDG_CONFIG_HOME=str(config),
+            )
+
+        assert run.code == 0, run.stderr
+        result = str(api.requests[-1].body["messages"])
+        assert "a skill" in result
+        assert CANARY not in result
+
+
 def test_edit_deny_rule_keeps_commands_from_changing_the_file() -> None:
     with world("bwrap", rules=denied("edit(locked.txt)")) as place:
         for command in ("echo x >> locked.txt", "rm -f locked.txt", "mv new locked.txt"):
