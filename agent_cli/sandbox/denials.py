@@ -49,9 +49,11 @@ _OF_GIT = re.compile(
 _WENT_ON = re.compile(
     r"^(?:Switched to |HEAD is now at |Fast-forward$|Merge made by )", re.MULTILINE
 )
+# Up to the next one, or a long command takes minutes.
+_GIT = r"\bgit\b(?:(?!\bgit\b)[^|;&\n])*?"
 # For an exit code of another program, as in `git pull | tail`, or a git that says little (-q).
-_CHECKS_OUT = re.compile(r"\bgit\b[^|;&\n]*? (?:checkout|switch|restore)\b")
-_STOPS = re.compile(r"\bgit\b[^|;&\n]*? (?:pull|merge|rebase|stash|cherry-pick|revert|am|apply)\b")
+_CHECKS_OUT = re.compile(rf"{_GIT} (?:checkout|switch|restore)\b")
+_STOPS = re.compile(rf"{_GIT} (?:pull|merge|rebase|stash|cherry-pick|revert|am|apply)\b")
 # `git submodule add` and `git checkout --track` end with 0 although they could not write it.
 _NOT_CONFIGURED = re.compile(
     r"^error: could not (?:write|lock) config file \S*\.git/", re.MULTILINE

@@ -15,7 +15,7 @@ import pytest
 from agent_cli.sandbox import PathRules, SandboxPolicy, tripwire
 from agent_cli.sandbox.backends import seatbelt_profile
 from agent_cli.sandbox.confinement import Rules, SandboxFiles
-from agent_cli.sandbox.denials import denial, sentence
+from agent_cli.sandbox.denials import denial, sentence, stopped_git
 from agent_cli.sandbox.git_folders import GitFolders, git_folders
 from agent_cli.sandbox.guarded_files import PROTECTED_NAMES, what_it_starts, why_protected
 from agent_cli.sandbox.hidden_paths import host_sockets, mounted_files, socket_covers
@@ -27,7 +27,7 @@ from agent_cli.sandbox.tripwire import Tripwire
 from tests.deep_trees import deep_tree, little_recursion
 from tests.sandbox.world import keep_aside_on_another_disk
 from tests.tables import each_row
-from tests.waiting import LIMIT_S
+from tests.waiting import LIMIT_S, unstalled_s
 
 
 def rules(root: Path, home: Path, *own: Path) -> Rules:
@@ -667,6 +667,18 @@ def test_hidden_keys_are_named_where_a_commit_cannot_be_signed(output: str) -> N
 
     assert found == "perhaps: the key that signs commits"
     assert found != other
+
+
+def test_long_command_with_many_words_is_soon_searched_for_what_git_left() -> None:
+    """Of 64,000 characters the search took a quarter of a minute, in which nothing else ran."""
+    output = "error: unable to unlink old 'a': Read-only file system"
+    started_s = unstalled_s()
+
+    assert stopped_git(output, "git " * 16_000, strict=False, failed=False) is None
+    found = stopped_git(output, "git a " * 16_000 + "pull -q", strict=False, failed=False)
+
+    assert found is not None
+    assert unstalled_s() - started_s < 2
 
 
 def test_network_errors_are_not_blamed_on_a_sandbox_with_network_access() -> None:
