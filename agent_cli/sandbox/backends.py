@@ -95,7 +95,6 @@ def landlock_is_usable() -> bool:
 def landlock_confinement(rules: Rules, own_files: SandboxFiles) -> Confinement:
     """Return the parameters for starting a command under *rules*, which its process applies."""
     families = (socket.AF_INET, socket.AF_INET6, _NETLINK) if rules.network else ()
-    temporary = own_files.scratch or own_files.temporary
     is_read_only = own_files.scratch is not None
     devices = _WITHOUT_MEMORY if is_read_only else _WRITABLE_DEVICES
     hidden = frozenset(rules.hidden)
@@ -105,9 +104,9 @@ def landlock_confinement(rules: Rules, own_files: SandboxFiles) -> Confinement:
     # A right to the whole of /dev/shm would be one to all that is above a workspace there.
     kept = (*rules.hidden, *rules.visible, *rules.writable)
     shared = (path for name in devices if not holds(path := Path("/dev", name), kept))
-    writable = (*rules.writable, temporary, *shared)
+    writable = (*rules.writable, *own_files.for_writing, *shared)
     return Confinement(
-        environment=temporary_variables(temporary),
+        environment=temporary_variables(*own_files.for_writing),
         restriction=Restriction(
             module=landlock.__name__,
             readable=[str(path) for path in (*others, *_opened(rules))],
@@ -157,7 +156,7 @@ def seatbelt_confinement(rules: Rules, own_files: SandboxFiles) -> Confinement:
     """Return the parameters for starting a command under *rules*, in macOS's sandbox-exec."""
     return Confinement(
         prefix=(str(SANDBOX_EXEC), "-p", "\n".join(seatbelt_profile(rules, own_files))),
-        environment=temporary_variables(own_files.temporary),
+        environment=temporary_variables(*own_files.for_writing),
     )
 
 
@@ -169,7 +168,7 @@ def seatbelt_profile(rules: Rules, own_files: SandboxFiles) -> Iterator[str]:
     yield "(allow file-ioctl pseudo-tty)"
     for name in _DEVICES:
         yield f"(allow file-write* (literal {json.dumps(name)}))"
-    for path in (*rules.writable, own_files.temporary):
+    for path in (*rules.writable, *own_files.for_writing):
         yield f"(allow file-write* (subpath {_quoted(path)}))"
     for path in (*rules.read_only, *rules.missing):
         yield f"(deny file-write* (subpath {_quoted(path)}))"

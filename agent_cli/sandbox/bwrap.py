@@ -191,10 +191,11 @@ def outline(bubblewrap: Bubblewrap, own_files: SandboxFiles) -> Confinement:
     the last makes the link with which the command begins, by a name that nobody knows.
     """
     temporary = "/var/tmp" if own_files.scratch else "/tmp"
+    variables = temporary_variables(temporary, "/var/tmp" if own_files.is_apart else "")
     return Confinement(
         prefix=[str(bubblewrap.program), "--args", str(_ARGUMENTS_DESCRIPTOR), "--"],
         files=((_FILTER_DESCRIPTOR, str(own_files.filter)),),
-        environment={**temporary_variables(temporary), "XDG_RUNTIME_DIR": temporary},
+        environment={**variables, "XDG_RUNTIME_DIR": temporary},
         nested=True,
         rest=_ARGUMENTS_DESCRIPTOR,
         shell=f"/run/agent-cli-{secrets.token_hex(8)}/sh",
@@ -229,7 +230,7 @@ def arguments(
         *_kept(rules),
         *_emptied(_INCLUDED_BY_SSH),
         *("--bind", str(own_files.temporary), "/tmp"),
-        *("--bind", str(own_files.scratch or own_files.temporary), "/var/tmp"),
+        *("--bind", str(own_files.for_writing[-1]), "/var/tmp"),
         *copies,
         *_hidden(outside, own_files),
         *_shown(shown, rules),

@@ -30,12 +30,13 @@ _CACHES = {
 _DOWNLOADS = {"npm_config_cache": "npm", "CARGO_HOME": "cargo", "GOMODCACHE": "go-mod"}
 
 
-def temporary_variables(folder: str | Path) -> dict[str, str]:
+def temporary_variables(folder: str | Path, caches: str | Path = "") -> dict[str, str]:
     """Return the variables that have programs write temporary files, and caches, to *folder*.
 
-    A cache that the user's own variable names stays where it is.
+    Caches to the folder *caches*, if there is one. A cache that the user's own variable names stays
+    where it is.
     """
-    return {"TMPDIR": str(folder), **_in_caches(folder, _CACHES)}
+    return {"TMPDIR": str(folder), **_in_caches(caches or folder, _CACHES)}
 
 
 def _in_caches(folder: str | Path, names: Mapping[str, str]) -> dict[str, str]:
@@ -63,6 +64,7 @@ class Rules:
         executed: Those of `read_only` that are too large to be kept and put back.
         visible: Directories that stay readable although nothing in them is writable. Of a link, its
             name alone.
+        is_apart: Whether it may use no cache that other commands write, since it judges these.
     """
 
     writable: tuple[Path, ...]
@@ -73,6 +75,7 @@ class Rules:
     network: bool
     executed: tuple[Path, ...] = ()
     visible: tuple[Path, ...] = ()
+    is_apart: bool = False
 
     @property
     def shown(self) -> Sequence[Path]:
@@ -257,7 +260,8 @@ class SandboxFiles:
     """A temporary directory for commands, an unreadable file and directory, and a filter.
 
     The filter refuses system calls; bubblewrap reads it from a file. With a `scratch` directory,
-    for one command, the temporary one is read-only.
+    for one command, the temporary one is read-only. Where `is_apart`, caches are not in the
+    temporary one but in `apart`.
     """
 
     folder: OwnFolder
@@ -266,6 +270,7 @@ class SandboxFiles:
     hiding_directory: Path
     filter: Path
     scratch: Path | None = None
+    is_apart: bool = False
 
     @classmethod
     def create(cls) -> "SandboxFiles":
@@ -274,15 +279,27 @@ class SandboxFiles:
         path = folder.path
         made = cls(folder, path / "tmp", path / "hidden", path / "hidden.d", path / "filter")
         made.temporary.mkdir(mode=0o700)
+        made.apart.mkdir(mode=0o700)
         made.hiding_file.touch(mode=0o000)
         made.hiding_directory.mkdir(mode=0o000)
         made.filter.write_bytes(filter_program() or b"")
         return made
 
+    @property
+    def apart(self) -> Path:
+        """The directory for caches of what judges commands."""
+        return self.folder.path / "apart"
+
+    @property
+    def for_writing(self) -> Sequence[Path]:
+        """The directory for temporary files, and the one for caches if that is another."""
+        return (self.scratch or self.temporary, *((self.apart,) if self.is_apart else ()))
+
     def exist(self) -> bool:
         """Return whether all still exist: the system may clean up /tmp after some days."""
         return (
             self.temporary.is_dir()
+            and self.apart.is_dir()
             and self.hiding_file.is_file()
             and self.hiding_directory.is_dir()
             and self.filter.is_file()
@@ -294,9 +311,12 @@ class SandboxFiles:
         Bubblewrap follows links there, also out of the sandbox, and builds none at a file.
         """
         for path in paths:
-            for folder in (Path("/tmp"), Path("/var/tmp")):
+            for folder, own in (
+                (Path("/tmp"), self.temporary),
+                (Path("/var/tmp"), self.for_writing[-1]),
+            ):
                 if path != folder and is_inside(path, folder):
-                    _put_aside(self.temporary, path.relative_to(folder).parts)
+                    _put_aside(own, path.relative_to(folder).parts)
 
     def with_scratch(self) -> "SandboxFiles":
         """Return these files with a new directory for the temporary files of one command."""

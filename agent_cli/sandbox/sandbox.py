@@ -370,7 +370,7 @@ class Sandbox:
         own_files = self._made_files()
         rules, before = self._policy.survey()
         changed = change(rules) if change else rules
-        confinement = backend.confine(changed, own_files, cwd)
+        confinement = backend.confine(changed, replace(own_files, is_apart=changed.is_apart), cwd)
         guarded = set(() if backend.guards_protected else rules.read_only)
         tripwire = Tripwire(
             [*rules.watched, *guarded.difference(rules.executed)],

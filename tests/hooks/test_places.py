@@ -86,6 +86,23 @@ def test_hook_that_may_run_a_file_of_the_workspace_runs_in_the_sandbox(place: Wo
             mark.unlink()
 
 
+def test_hook_uses_no_cache_that_commands_write(place: World) -> None:
+    """Threat 10: uv and Go start programs of their caches, and a hook judges commands."""
+    (place.root / "x.sh").write_text(
+        "for f in $UV_CACHE_DIR $GOCACHE; do cat $f/x >> seen; mkdir -p $f && touch $f/mine; done\n"
+        "ls $UV_CACHE_DIR $GOCACHE >> seen\n"
+    )
+    evil = "for f in $UV_CACHE_DIR /tmp/.cache/uv /var/tmp/.cache/uv $GOCACHE; do mkdir -p $f; "
+
+    place.run(f"{evil} echo {CANARY} > $f/x; done")
+    outcome = ran(place, user("sh ./x.sh"))
+    place.run(f"{evil} rm -f $f/mine; echo {CANARY} > $f/x; done")
+    ran(place, user("sh ./x.sh"))
+
+    assert (place.root / "seen").read_text().count("mine\n") == 4, outcome
+    assert CANARY not in (place.root / "seen").read_text()
+
+
 def test_hook_runs_in_the_sandbox_beside_hundreds_of_long_names(place: World) -> None:
     """Without bubblewrap the allowed paths are arguments, and each is 128 KiB at most."""
     (place.root / "x.sh").write_text("touch ran\n")

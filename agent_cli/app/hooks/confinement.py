@@ -8,6 +8,7 @@ status` runs what the configuration of a new repository names.
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
@@ -29,7 +30,7 @@ from agent_cli.system.temporary_files import OwnFolder
 
 if TYPE_CHECKING:
     from agent_cli.app.hooks.changed_files import EndedLogs
-    from agent_cli.sandbox.confinement import Change, Confinement
+    from agent_cli.sandbox.confinement import Change, Confinement, Rules
     from agent_cli_tools import Workspace
     from agent_cli_tools.seen import SeenFiles
 
@@ -121,7 +122,12 @@ class HookConfinement:
 
             readable.append(real_path(Path(hook.root)))
             writable += (real_path(path) for name, path in hook.variables if name == DATA)
-        return lambda rules: rules.opened(readable, [path for path in writable if is_dir(path)])
+
+        def opening(rules: "Rules") -> "Rules":
+            opened = rules.opened(readable, [path for path in writable if is_dir(path)])
+            return replace(opened, is_apart=True)
+
+        return opening
 
     def _may_run_anywhere(self, hook: Hook) -> bool:
         """Return whether the user has trusted all that *hook* may run."""
