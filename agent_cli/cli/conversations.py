@@ -59,6 +59,7 @@ def _run_repl(folder: SessionFolder) -> int:
         theme=settings.ui.theme,
         notify=settings.ui.notify,
         vi=settings.ui.vi,
+        keys=settings.ui.keys,
         screen_reader=settings.ui.screen_reader,
     )
     first_lines = [*(["/resume"] if chooses else []), *filter(None, [arguments.prompt])]

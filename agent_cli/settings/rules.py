@@ -3,13 +3,21 @@
 A rule is part of its setting's annotation (`settings/schema.py`, `settings/extension_settings.py`).
 """
 
+import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias, TypeGuard
+from typing import Final, NamedTuple, TypeAlias, TypeGuard
 
 from agent_cli.system.shapes import is_array, is_object, is_sequence
 
 Parse: TypeAlias = Callable[[object], object]
+
+KEY: Final = (
+    r"ctrl-[a-z]|alt-[a-z0-9]|f(?:1\d|2[0-4]|[1-9])|esc|(?:alt-|shift-)?enter|(?:alt-)?backspace"
+    r"|(?:shift-)?tab"
+    r"|(?:ctrl-|shift-)?(?:up|down|left|right|home|end|insert|delete|pageup|pagedown)"
+)
+"""The names of the keys that can be changed, as a pattern."""
 
 
 class SettingRule(NamedTuple):
@@ -177,6 +185,23 @@ def text_map(*, secret: bool = False, by_name: bool = False) -> SettingRule:
         raise ValueError
 
     return SettingRule(parse, "a table of texts", read=_json, secret=secret, by_name=by_name)
+
+
+def key_map() -> SettingRule:
+    """Accept a table from keys to the keys whose work they do; Ctrl-C must keep its own."""
+
+    def is_key(name: object) -> bool:
+        return isinstance(name, str) and bool(re.fullmatch(KEY, name))
+
+    def parse(value: object) -> object:
+        if not is_object(value) or "ctrl-c" in value or not all(map(is_key, value)):
+            raise ValueError
+        if not all(meant == "none" or is_key(meant) for meant in value.values()):
+            raise ValueError
+        return MappingProxyType(dict(value))
+
+    allowed = 'a table from keys to keys, such as "alt-enter" = "enter"; ctrl-c cannot be changed'
+    return SettingRule(parse, allowed, read=_json, user_only=True)
 
 
 def price_map() -> SettingRule:

@@ -19,6 +19,7 @@ from agent_cli.settings.rules import (
     choices,
     flag,
     flag_or,
+    key_map,
     lower_limit,
     lower_limit_but_0,
     number,
@@ -218,7 +219,8 @@ class UiSettings(NamedTuple):
     """The look of the terminal; 0 characters per second means no limit.
 
     `notify` chooses how the user is alerted after a run of more than ten seconds; `vi` selects vi
-    keys in the prompt. `screen_reader` repaints nothing and describes states in words.
+    keys in the prompt, and `keys` lets keys do the work of others there. `screen_reader` repaints
+    nothing and describes states in words.
     """
 
     theme: Annotated[options.ThemeChoice, choice(*get_args(options.ThemeChoice))] = options.THEME
@@ -226,6 +228,7 @@ class UiSettings(NamedTuple):
     chars_per_second: Annotated[float, number(0, 100_000, "characters")] = 0
     notify: Annotated[options.Notify, choice(*get_args(options.Notify))] = options.NOTIFY
     vi: Annotated[bool, flag()] = False
+    keys: Annotated[Mapping[str, str], key_map()] = MappingProxyType({})
     screen_reader: Annotated[bool, flag()] = False
 
 

@@ -585,7 +585,7 @@ def terminal() -> Seen:
         screen.until_prompt()
         cells = screen._screen.buffer.values()
         colors = {cell.fg for row in cells for cell in row.values()}
-        screen.send("work\r")
+        screen.send("works\x1b[15~\r")  # F5
         screen.until(Path("begun").exists)
         screen.send("stop that\r")
         screen.until("stop that")
@@ -594,6 +594,7 @@ def terminal() -> Seen:
         return {
             "ui.theme": colors,
             "ui.vi": said_by_user(requests[0].body)[0],
+            "ui.keys": said_by_user(requests[1].body)[1],
             "ui.chars_per_second": screen.text.count("Steered.") < 40,
             "steering": Path("second").exists(),
         }
@@ -953,6 +954,7 @@ JOURNEYS = (
         (
             Row("ui.theme", 'ui.theme = "none"', {"default"}),
             Row("ui.vi", "ui.vi = true", "hell"),
+            Row("ui.keys", 'ui.keys = { f5 = "backspace" }', "work"),
             Row("ui.chars_per_second", "ui.chars_per_second = 60", expected=True),
             Row("steering", 'steering = "after_batch"', expected=True),
         ),

@@ -28,7 +28,7 @@ CANNOT: Final[Verdict] = "cannot"
 
 # Reasons, and what to do instead, that hold for several programs.
 NO_COUNTERPART: Final = "has no counterpart here"
-NO_KEYBINDINGS: Final = "keys cannot be changed here; --vi and ui.vi choose vi's"
+NO_KEYBINDINGS: Final = "choose keys in [ui.keys], or vi's by ui.vi"
 NO_THEME: Final = "the themes are dark, light, high-contrast and none: ui.theme"
 NO_YOLO: Final = "say it at each start: agent-cli --permission-mode yolo"
 NOT_READ: Final = "nothing here reads a file of this name"

@@ -315,6 +315,7 @@ def _bind_pasting(keys: KeyBindings, screen: LiveScreen) -> None:
     asking, begun = screen.asking, list[OpenQuestion | None]()
     if isinstance(screen.app.input, Keyboard):
         screen.app.input.on_paste = lambda: begun.append(asking.question)
+        screen.app.input.keeps_enter = lambda: asking.is_open or screen.picker.is_open()
 
     @keys.add(Keys.BracketedPaste)
     def paste(event: KeyPressEvent) -> None:

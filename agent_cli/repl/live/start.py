@@ -38,12 +38,12 @@ def open_screen(history: Path, listener: Listener, *, look: Look, typed: str) ->
     output = FrameOutput.from_pty(sys.stdout, os.environ.get("TERM"), default_color_depth=depth)
     assert isinstance(output, FrameOutput)
     answer = GroundAnswer()
-    keyboard = Keyboard(sys.stdin, answer)
+    keyboard = Keyboard(sys.stdin, answer, look.keys)
     output.write_raw(_back_over(typed, output.get_size().columns))
     if typed:
         keys: list[KeyPress] = []
         Vt100Parser(keys.append).feed_and_flush(keyboard.whole(typed))
-        store_typeahead(keyboard, keys)
+        store_typeahead(keyboard, keyboard.meant(keys))
     screen = LiveScreen(
         history, listener, output=output, color=look.color, vi=look.vi, keyboard=keyboard
     )

@@ -129,15 +129,29 @@ class Keyboard(Vt100Input):
 
     Attributes:
         on_paste: Called when the beginning of a paste is read; its end may come much later.
+        keeps_enter: Whether Enter is Enter now, whatever the user has it do.
     """
 
     _has_read = False
 
-    def __init__(self, stdin: TextIO, answer: GroundAnswer) -> None:
-        """Read *stdin*, a terminal, from which *answer* is taken out."""
+    def __init__(
+        self,
+        stdin: TextIO,
+        answer: GroundAnswer,
+        changed: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """Read *stdin*, a terminal, from which *answer* is taken out.
+
+        *changed* are names of keys, and of those whose work they do; "none": they do nothing.
+        """
         super().__init__(stdin)
         self._answer = answer
+        self._changed = {
+            tuple(key.key for key in _presses(pressed)): _presses(meant)
+            for pressed, meant in changed.items()
+        }
         self.on_paste: Callable[[], object] = bool
+        self.keeps_enter: Callable[[], bool] = bool
         self.stdin_reader = self._reader = _Reader(stdin, answer, lambda: self.on_paste())
 
     def whole(self, typed: str) -> str:
@@ -148,10 +162,29 @@ class Keyboard(Vt100Input):
         """Return keys that were held back, as nothing followed them: Esc."""
         if held := self._answer.released():
             self.vt100_parser.feed(self._reader.whole(held))
-        return super().flush_keys()
+        return self.meant(super().flush_keys())
 
     def read_keys(self) -> list[KeyPress]:
         """Return the keys since the last call."""
+        return self.meant(self._read())
+
+    def meant(self, keys: Sequence[KeyPress]) -> list[KeyPress]:
+        """Return *keys*, in place of each that the user has changed the one whose work it does."""
+        if not self._changed:
+            return [*keys]
+        found: list[KeyPress] = []
+        at = 0
+        while at < len(keys):
+            # Read with another key, Esc stands for Alt.
+            count = 2 if keys[at].key is Keys.Escape and at + 1 < len(keys) else 1
+            pressed = keys[at : at + count]
+            names = tuple(key.key for key in pressed)
+            is_kept = names == (Keys.ControlM,) and self.keeps_enter()
+            found += pressed if is_kept else self._changed.get(names, pressed)
+            at += count
+        return found
+
+    def _read(self) -> list[KeyPress]:
         keys = _without_strays(super().read_keys())
         is_burst, self._has_read = self._has_read, True
         if not is_burst or not _are_lines(keys):
@@ -211,6 +244,33 @@ def _is_text(keys: Sequence[KeyPress]) -> bool:
 
 def _paste(keys: Sequence[KeyPress]) -> KeyPress:
     return KeyPress(Keys.BracketedPaste, "".join(key.data for key in keys))
+
+
+_BY_NAME: Final[Mapping[str, Keys]] = MappingProxyType(
+    {
+        "enter": Keys.ControlM,
+        "shift-enter": Keys.ControlJ,
+        "tab": Keys.ControlI,
+        "shift-tab": Keys.BackTab,
+        "esc": Keys.Escape,
+        "backspace": Keys.ControlH,
+    }
+)
+_MODIFIERS: Final[Mapping[str, str]] = MappingProxyType({"": "", "ctrl": "c-", "shift": "s-"})
+
+
+def _presses(name: str) -> tuple[KeyPress, ...]:
+    """Return the presses of a key as `KEY` of the settings names it; none for "none"."""
+    if name == "none":
+        return ()
+    if key := _BY_NAME.get(name):
+        return (KeyPress(key),)
+    modifier, _, character = name.rpartition("-")
+    if modifier == "alt":
+        # As the parser has it: see `_escape`.
+        is_one = len(character) == 1
+        return (ALT, KeyPress(character)) if is_one else (_ESCAPE, *_presses(character))
+    return (KeyPress(Keys(f"{_MODIFIERS[modifier]}{character}")),)
 
 
 _SEQUENCE: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")

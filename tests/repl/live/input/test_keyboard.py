@@ -3,11 +3,14 @@
 import array
 import fcntl
 import os
+import re
+import string
 import termios
 import time
 import tty
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from prompt_toolkit.key_binding.key_processor import KeyPress
@@ -23,8 +26,11 @@ from agent_cli.repl.live.input.keyboard import (
     first_guess,
     ground_of,
 )
-from tests.e2e.program import AGENT_CLI, environment
+from agent_cli.settings.rules import KEY
+from agent_cli.system.paths import user_settings_file
+from tests.e2e.program import AGENT_CLI, environment, said_by_user
 from tests.fakes import LIMIT_S
+from tests.messages_api import reply, serve_in_thread, tool_use
 from tests.repl.terminal import Terminal
 from tests.tables import each_row
 
@@ -343,3 +349,94 @@ def test_terminal_is_not_asked_if_the_answer_would_change_nothing(
         terminal.until("you> x")
 
         assert QUESTION.encode() not in terminal.bytes
+
+
+@contextmanager
+def changed(keys: Mapping[str, str]) -> Generator[Keyboard]:
+    """Yield a keyboard on which the user has changed *keys*."""
+    master, slave = os.openpty()
+    try:
+        with os.fdopen(slave, encoding="utf-8") as stdin:
+            yield Keyboard(stdin, GroundAnswer(), keys)
+    finally:
+        os.close(master)
+
+
+ENTER, NEW_LINE = KeyPress(Keys.ControlM, "\r"), KeyPress(Keys.ControlJ, "\n")
+ESCAPE = KeyPress(Keys.Escape, "\x1b")
+SWAPPED = {"enter": "shift-enter", "alt-enter": "enter"}
+
+
+@each_row(
+    ("keys", "pressed", "meant"),
+    [
+        (SWAPPED, [ENTER], [Keys.ControlJ]),
+        (SWAPPED, [NEW_LINE], [Keys.ControlJ]),
+        (SWAPPED, [ESCAPE, ENTER], [Keys.ControlM]),
+        ({"enter": "shift-enter"}, [ESCAPE, ENTER], [Keys.Escape, Keys.ControlM]),
+        ({"enter": "ctrl-j", "ctrl-j": "enter"}, [ENTER, NEW_LINE], [Keys.ControlJ, Keys.ControlM]),
+        ({"esc": "ctrl-g"}, [ESCAPE], [Keys.ControlG]),
+        ({"esc": "ctrl-g"}, [ALT, KeyPress("p")], [Keys.Escape, "p"]),
+        ({"alt-p": "ctrl-o"}, [KeyPress("a"), ALT, KeyPress("p")], ["a", Keys.ControlO]),
+        ({"ctrl-y": "alt-enter"}, [KeyPress(Keys.ControlY)], [Keys.Escape, Keys.ControlM]),
+        ({"ctrl-b": "none"}, [KeyPress(Keys.ControlB), KeyPress("b")], ["b"]),
+        ({"shift-up": "f5"}, [KeyPress(Keys.ShiftUp)], [Keys.F5]),
+        ({"tab": "down"}, [KeyPress(Keys.BracketedPaste, "\t")], [Keys.BracketedPaste]),
+    ],
+)
+def test_changed_key_does_the_work_of_another(
+    keys: Mapping[str, str], pressed: Sequence[KeyPress], meant: Sequence[Keys | str]
+) -> None:
+    """Once: two keys can change places."""
+    with changed(keys) as keyboard:
+        assert [key.key for key in keyboard.meant(pressed)] == meant
+
+
+def test_enter_answers_where_it_must() -> None:
+    """At a question another work would leave it without an answer."""
+    with changed(SWAPPED) as keyboard:
+        keyboard.keeps_enter = lambda: True
+
+        assert keyboard.meant([ENTER]) == [ENTER]
+
+
+def test_each_key_that_has_a_name_is_one_that_terminals_send() -> None:
+    """The pattern of the names is in the settings, which know nothing of terminals."""
+    moves = ("up", "down", "left", "right", "home", "end", "insert", "delete", "pageup", "pagedown")
+    names = [
+        *(f"ctrl-{letter}" for letter in string.ascii_lowercase),
+        *(f"alt-{each}" for each in string.ascii_lowercase + string.digits),
+        *(f"f{number}" for number in range(1, 25)),
+        *("esc", "enter", "alt-enter", "shift-enter", "backspace", "alt-backspace"),
+        *("tab", "shift-tab"),
+        *(f"{modifier}{move}" for modifier in ("", "ctrl-", "shift-") for move in moves),
+    ]
+
+    assert [name for name in names if not re.fullmatch(KEY, name)] == []
+    with changed(dict.fromkeys(names, "esc")) as keyboard:
+        assert len(keyboard.meant([ESCAPE])) == 1
+    for wrong in ("ctrl-1", "f25", "f0", "a", "ctrl-enter", "alt-up", "shift-a", "none", ""):
+        assert not re.fullmatch(KEY, wrong)
+
+
+def test_enter_begins_a_line_and_alt_enter_sends_at_a_terminal() -> None:
+    """And a question is answered by Enter all the same."""
+    settings = user_settings_file()
+    settings.parent.mkdir(parents=True)
+    settings.write_text('[ui.keys]\nenter = "shift-enter"\nalt-enter = "enter"\n')
+    script = reply(tool_use("bash", {"command": "touch made"})), reply("Done.")
+    with (
+        serve_in_thread(*script) as api,
+        Terminal(AGENT_CLI, **environment(api, {})) as terminal,
+    ):
+        terminal.until("tools: ")
+        terminal.send("one\r")
+        terminal.send("two\x1b\r")
+        terminal.until("❯ 1 Yes")
+        terminal.read_for(0.5)
+        terminal.send("\r")
+        terminal.until("Done.")
+        [said, *_] = said_by_user(api.requests[0].body)
+
+    assert said == "one\ntwo"
+    assert Path("made").exists()
