@@ -21,7 +21,6 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import CustomMessage, UserMessage
 from agent_cli.contracts.timeline import CustomOutput, UserOutput, text_block
-from agent_cli.contracts.wording import counted
 from agent_cli.core.conversation import Conversation
 from agent_cli.system.launching import KeeperLink, Launcher, Order, Watched, on_terminal
 from agent_cli.system.orphans import shell_code
@@ -120,9 +119,7 @@ class OwnCommands:
 
     def offered_with(self, message: UserMessage) -> UserMessage:
         """Return *message* with the kept output before it, and clear that."""
-        if earlier := self._take_over():
-            commands = counted(earlier, "earlier command")
-            self._output.foreign(f"[with the output of {commands}]", "dim")
+        self._take_over()
         offered, self._offered = self._offered, []
         before = [text_block(_joined(offered))] if offered else []
         return UserMessage((*before, *message.content))
@@ -134,16 +131,14 @@ class OwnCommands:
         if conversation.prompts:  # commands alone make no session
             conversation.note(CustomMessage(_OFFERED, {"texts": [*self._offered]}))
 
-    def _take_over(self) -> int:
-        """Keep what is left in the conversation, if that was just opened; return of how many."""
+    def _take_over(self) -> None:
+        """Keep what an earlier program has left in the conversation, if that was just opened."""
         conversation = self._conversation()
-        if conversation is self._opened:
-            return 0
-        self._opened = conversation
-        # After a rewind both may have the same; what a message had that was taken back is back.
-        left = [text for text in _left_in(conversation) if text not in self._offered]
-        self._offered = [*left, *self._offered]
-        return len(left)
+        if conversation is not self._opened:
+            self._opened = conversation
+            # After a rewind both may have the same; what a message had that was taken back is back.
+            left = [text for text in _left_in(conversation) if text not in self._offered]
+            self._offered = [*left, *self._offered]
 
 
 def _joined(offered: Sequence[str]) -> str:
