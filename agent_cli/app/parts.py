@@ -245,6 +245,7 @@ def sandbox(
             (startup.workspace, *startup.arguments.add_dirs),
             home=Path.home(),
             own=paths.private_dirs(),
+            settings=(paths.config_dir(),),
             shown=(paths.skills_dir(), *(plugin.root for plugin in startup.plugins)),
             is_secret=is_secret,
             path_rules=PathRules(

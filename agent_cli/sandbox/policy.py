@@ -87,6 +87,7 @@ class SandboxPolicy:
         *,
         home: Path,
         own: Sequence[Path],
+        settings: Sequence[Path] = (),
         shown: Sequence[Path] = (),
         is_secret: Callable[[str], bool],
         path_rules: PathRules = _NO_RULES,
@@ -99,6 +100,7 @@ class SandboxPolicy:
             roots: The workspace and the directories the user added.
             home: The home directory, whose keys and settings commands must not read or change.
             own: Directories of this program that commands must not read or change.
+            settings: Those in `own` that this program does not write while a command runs.
             shown: Those in `own` that commands may read: the files of skills and plugins.
             is_secret: Whether a file's path indicates keys or passwords.
             path_rules: The paths that the user's rules forbid.
@@ -106,21 +108,20 @@ class SandboxPolicy:
             beside: The repository around, its other checkouts: read-only, without secrets.
         """
         self.roots = tuple(dict.fromkeys(map(real_path, roots)))
-        self.home = real_path(home)
-        self.network = network
+        self.home, self.network = real_path(home), network
         self.hides_many: Callable[[], bool] = lambda: False  # the sandbox that is used may
-        self._own, self._shown = tuple(map(real_path, own)), unique(_with_links(shown))
+        self._own, self._settings = tuple(map(real_path, own)), tuple(map(real_path, settings))
+        self._shown = unique(_with_links(shown))
         self._executed: Sequence[Path] = ()
         self._linked: Sequence[Path] = ()
         self._settings_known: tuple[object, ...] = ()
-        self._modules_known = 0
+        self._modules_known, self._is_changed = 0, False
         self._names = _names(self.roots)
         self._start_files = [self.home / name for name in HOME_NAMES]
         self._names_in_home = [str(self.home / name) for name in (*SECRETS, *MAY_HOLD_PASSWORDS)]
         self._of_home: Sequence[Path] = ()
-        self._is_secret = is_secret
         self._marks = PathMarks(is_secret, path_rules.hides, path_rules.locks)
-        self._watch = FolderWatch()
+        self._is_secret, self._watch = is_secret, FolderWatch()
         self._inside = [self._index(root) for root in self.roots]
         elsewhere = [(real_path(folder), depth) for folder, depth in path_rules.elsewhere]
         self._denied = [folder for folder, depth in elsewhere if depth == 0]
@@ -139,7 +140,6 @@ class SandboxPolicy:
         self._visible = around_in_temporary(beside, self.roots)
         self._secret_files, self._locked_files = OtherNames(self.roots), OtherNames(self.roots)
         self._searched: Sequence[Contents | OtherNames] = ()
-        self._is_changed = False
         self._lock = threading.Lock()  # parallel commands search the same folders
 
     def open_dir(self, folder: Path) -> None:
@@ -313,7 +313,8 @@ class SandboxPolicy:
             read_only=unique(
                 real
                 for path in (*there, *locked)
-                if exists(real := real_path(path)) and real not in hidden
+                if exists(real := real_path(path))
+                and (real not in hidden or real in self._settings)
             ),
             missing=unique(missing),
             watched=unique(watched),

@@ -149,6 +149,23 @@ def test_skills_do_not_hide_a_workspace_that_is_the_programs_own_folder(root: Pa
     assert root in found.read_only
 
 
+def test_settings_of_this_program_in_a_workspace_are_guarded_and_hidden(
+    root: Path,
+) -> None:
+    """In ~/.config, with Landlock: a command added a rule that allows all others."""
+    own, state = root / "agent-cli", root / "state"
+    for folder in (own, state):
+        folder.mkdir()
+
+    policy = SandboxPolicy(
+        (root,), home=root.parent, own=(own, state), settings=(own,), is_secret=is_secret
+    )
+
+    assert {own, state} <= set(policy.rules().hidden)
+    assert own in policy.rules().read_only
+    assert state not in policy.rules().read_only, "this program writes to it meanwhile"
+
+
 def test_rule_about_skills_hides_them(root: Path) -> None:
     """They are shown beside what is hidden, unless the user forbids it."""
     own = root.parent / "own"
