@@ -18,6 +18,7 @@ from agent_cli.contracts.timeline import Prompt, ToolOutput
 from agent_cli.contracts.wording import SESSIONS_OFF
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
+from agent_cli.core.message_queue import told_of_outputs
 from agent_cli.session_store import Session, SessionStore
 from agent_cli.session_store.history import cost_since, read_header
 from agent_cli.session_store.records import Header
@@ -362,6 +363,8 @@ class Sessions:
             drop(session)
             raise
         self._keep(session, resumed=True)
+        if sentence := told_of_outputs(conversation):
+            self._publish(Notice("info", sentence))
         return session.header
 
     def _keep(self, session: Session, *, resumed: bool) -> None:

@@ -25,7 +25,7 @@ from agent_cli.core.incoming import checked_incoming, checked_user_message, with
 from agent_cli.core.listeners import HeldEvents, Listeners
 from agent_cli.core.loop import Run
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.core.message_queue import MessageQueue, QueueMode, arrival, combined
+from agent_cli.core.message_queue import MessageQueue, QueueMode, arrival, combined, with_outputs
 from agent_cli.core.model_call import stream_fn_of
 from agent_cli.core.run import Activity, ChatStateMachine, NotCopied, RunResult, RunSlot
 from agent_cli.core.turn import Turn
@@ -160,7 +160,7 @@ class Agent(NotCopied):
         with self._slot.claimed() as cancel:
             self.conversation.require_ready_for(prompt)
             self._ask_with(model)
-            return await self._run([prompt], cancel)
+            return await self._run([with_outputs(self.conversation, prompt)], cancel)
 
     async def trigger(self, *, visible: bool = True) -> RunResult:
         """Run a prompt that the user did not type (a schedule, a notification)."""

@@ -1,24 +1,38 @@
 """Messages queued for an agent: steering for the current run, follow-ups for its end.
 
-Front ends record those that were not delivered yet, so that a kill of the program loses none.
+Front ends record those that were not delivered yet, so that a kill of the program loses none. So do
+they with what the user's own commands printed, which goes with the next message.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Final, Literal, TypeAlias, get_args
+from dataclasses import replace
+from typing import Final, Literal, TypeAlias, TypeVar, get_args
 
-from agent_cli.contracts.messages import CustomMessage, Message, UserMessage, typed_in
+from agent_cli.contracts.authors import USER
+from agent_cli.contracts.messages import CustomMessage, Incoming, Message, UserMessage, typed_in
 from agent_cli.contracts.options import require_one_of
-from agent_cli.contracts.timeline import CustomOutput, UserOutput
+from agent_cli.contracts.timeline import (
+    Block,
+    CustomOutput,
+    Json,
+    UserOutput,
+    text_block,
+    text_of,
+)
+from agent_cli.contracts.wording import first_named, one_line
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.incoming import checked_user_message
 from agent_cli.core.projection import noted
 from agent_cli.core.returned_values import TakeMessages, queued
 from agent_cli.system.batches import first_of
+from agent_cli.system.records import dataclass
+from agent_cli.system.sanitize import reveal
 
 QueueMode: TypeAlias = Literal["one_at_a_time", "all"]
+IncomingT = TypeVar("IncomingT", bound=Incoming)
 
 
 class MessageQueue:
@@ -139,3 +153,68 @@ def _recorded(conversation: Conversation) -> list[str]:
     data = next(noted(reversed(conversation.between_replies), _UNSENT), None)  # the last counts
     texts = data.get("texts") if isinstance(data, dict) else None
     return [str(text) for text in texts] if isinstance(texts, list) else []
+
+
+_OWN_OUTPUT: Final = "own_commands"
+_NAMED_MAX: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class OwnOutput:
+    """The `text` for the model about a `command` of the user."""
+
+    command: str
+    text: str
+
+
+def keep_own_output(conversation: Conversation, output: OwnOutput) -> bool:
+    """Record *output*; False before the first prompt, as such a session is not kept."""
+    if conversation.prompts:
+        data: Json = {"command": output.command, "text": output.text}
+        conversation.note(CustomMessage(_OWN_OUTPUT, data))
+    return bool(conversation.prompts)
+
+
+def own_outputs(conversation: Conversation) -> list[OwnOutput]:
+    """Return the recorded outputs that no message has taken, in order."""
+    waiting: list[OwnOutput] = []
+    for entry in conversation.between_replies:
+        match entry:
+            case CustomOutput(name=name, data={"command": command, "text": text}) if (
+                name == _OWN_OUTPUT
+            ):
+                waiting.append(OwnOutput(str(command), str(text)))
+            case UserOutput() if waiting:
+                sent = text_of(entry.content)
+                waiting = [each for each in waiting if each.text not in sent]
+            case _:
+                pass
+    return waiting
+
+
+def told_of_outputs(conversation: Conversation, *, left: bool = False) -> str:
+    """Return the sentence for who goes on with a session, or *left* it; "" if nothing waits."""
+    commands = [f"`{one_line(reveal(each.command))}`" for each in own_outputs(conversation)]
+    if not commands:
+        return ""
+    outputs = f"the output of {first_named(commands, _NAMED_MAX)}"
+    if left:
+        return f"{outputs} waits in the session you left"
+    return f"your next message takes along {outputs}"
+
+
+def with_outputs(conversation: Conversation, message: IncomingT) -> IncomingT:
+    """Return *message* with the recorded outputs before it, if the user wrote it.
+
+    Every front end sends it through here; what it has already is not repeated.
+    """
+    if not isinstance(message, UserMessage) or message.author != USER:
+        return message
+    text = message.text
+    outputs = [each.text for each in own_outputs(conversation) if each.text not in text]
+    return replace(message, content=(*as_block(outputs), *message.content))
+
+
+def as_block(texts: Sequence[str]) -> tuple[Block, ...]:
+    """Return the block that goes before a message; none without *texts*."""
+    return (text_block("\n".join([*texts, ""])),) if texts else ()

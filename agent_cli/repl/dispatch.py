@@ -10,6 +10,8 @@ from agent_cli.contracts.errors import Aborted
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import text_block
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.message_queue import own_outputs, told_of_outputs
 from agent_cli.repl.commands import Context, Controls, OutgoingPrompt
 from agent_cli.repl.commands.registry import is_command, run_command
 from agent_cli.repl.dialogue import Dialogue
@@ -63,7 +65,7 @@ class LineDispatcher:
     ) -> Sequence[tuple[UserMessage, Model | None]]:
         """Run *line*; return the message it sends, if any, and its model (None: the session's).
 
-        The message begins with the output of shell escapes since the last one.
+        The output of shell escapes since the last message goes with it.
 
         Raises:
             AgentCliError: The line failed.
@@ -77,13 +79,30 @@ class LineDispatcher:
         try:
             async with cancel.scope():
                 if not is_prompt:
-                    await run_command(line, self.context(prompts.append))
+                    await self._run_command(line, prompts.append)
                 elif line:
                     prompts.append(OutgoingPrompt(line))
                 sent = [(await self._message(prompt), prompt.model) for prompt in prompts]
         except (KeyboardInterrupt, EOFError) as closed:
             raise Aborted("its question was closed") from closed
         return [(self._own_commands.offered_with(message), model) for message, model in sent]
+
+    async def _run_command(self, line: str, send: Callable[[OutgoingPrompt], None]) -> None:
+        before = self._app.agent.conversation
+        await run_command(line, self.context(send))
+        after = self._app.agent.conversation
+        if after is not before and (told := self._outputs_after(before, after)):
+            self._lines.aside(told, "dim")
+
+    def _outputs_after(self, before: Conversation, after: Conversation) -> str:
+        """Return where outputs of shell escapes wait now; those that a rewind took out wait on."""
+        still = own_outputs(after)
+        if after.id != before.id:  # one that was opened has named its own
+            return "" if still else told_of_outputs(before, left=True)
+        for output in own_outputs(before):
+            if output not in still:
+                self._own_commands.offer(output)
+        return told_of_outputs(after)
 
     async def _message(self, prompt: OutgoingPrompt) -> UserMessage:
         servers = self._app.servers

@@ -1,6 +1,6 @@
 """Run the user's own commands, typed behind `!`.
 
-Their output is shown as it comes, and added to the next message. Full-screen programs get the
+Their output is shown as it comes, and goes with the next message. Full-screen programs get the
 terminal; the model learns only their exit code. They are known by name, because a command whose
 output is already captured cannot be moved to the terminal later.
 """
@@ -19,9 +19,9 @@ from typing import Final, TypeAlias
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import UsageError
-from agent_cli.contracts.messages import CustomMessage, UserMessage
-from agent_cli.contracts.timeline import CustomOutput, UserOutput, text_block
+from agent_cli.contracts.messages import UserMessage
 from agent_cli.core.conversation import Conversation
+from agent_cli.core.message_queue import OwnOutput, as_block, keep_own_output, with_outputs
 from agent_cli.system.launching import KeeperLink, Launcher, Order, Watched, on_terminal
 from agent_cli.system.orphans import shell_code
 from agent_cli.system.programs import users_path
@@ -30,7 +30,6 @@ from agent_cli.terminal.writer import OutputLines
 
 Lend: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
 
-_OFFERED: Final = "own_commands"
 _OFFERED_CHARS_MAX: Final = 20_000
 _HALF_BYTES_MAX: Final = 500_000
 _CHUNK_BYTES: Final = 64 * 1024
@@ -45,10 +44,7 @@ _WAIT_ON_CTRL_C: Final = "trap '[ $? -ne 130 ] || exit 130' INT\n"
 
 
 class OwnCommands:
-    """Runs shell escapes and keeps their output for the next message to the model.
-
-    The conversation records it, so that the next program that opens the session has it, too.
-    """
+    """Runs shell escapes, and offers their output to the next message."""
 
     def __init__(
         self,
@@ -71,13 +67,12 @@ class OwnCommands:
             kept: Returns how to keep what a command names, for an undo; blocks.
         """
         self._output = output
-        self._conversation = conversation
         self._folder = folder.absolute()
         self._launcher = launcher or Launcher()
         self._kept = kept
+        self._conversation = conversation
         self._lend_terminal = lend_terminal
         self._offered: list[str] = []
-        self._opened: Conversation | None = None
 
     async def run(self, line: str, cancel: CancelToken) -> None:
         """Run a line with `!`, or with `!!` hidden from the model.
@@ -99,7 +94,7 @@ class OwnCommands:
             show(f"[{command}: exit code {code}]")
             if not line.startswith("!!"):
                 note = f"[on the terminal, output not recorded; exit code {code}]"
-                self._offer(_as_context(command, "", note))
+                self.offer(_as_context(command, "", note))
             return
         output = _Output(show)
         watched = await asyncio.to_thread(self._kept, command)
@@ -111,51 +106,22 @@ class OwnCommands:
         finally:
             output.show_rest()
             if not line.startswith("!!"):
-                self._offer(_as_context(command, output.text, ending))
+                self.offer(_as_context(command, output.text, ending))
         if not ending and _FOR_ONE_LINE.fullmatch(command):
             ending = _ONE_LINE_NOTE
         if ending:
             show(ending)
 
+    def offer(self, output: OwnOutput) -> None:
+        """Let *output* go with the next message, of another program if need be."""
+        if not keep_own_output(self._conversation(), output):
+            self._offered.append(output.text)
+
     def offered_with(self, message: UserMessage) -> UserMessage:
-        """Return *message* with the kept output before it, and clear that."""
-        self._take_over()
+        """Return *message* with the waiting output before it."""
         offered, self._offered = self._offered, []
-        before = [text_block(_joined(offered))] if offered else []
-        return UserMessage((*before, *message.content))
-
-    def _offer(self, text: str) -> None:
-        self._take_over()
-        self._offered.append(text)
-        conversation = self._conversation()
-        if conversation.prompts:  # commands alone make no session
-            conversation.note(CustomMessage(_OFFERED, {"texts": [*self._offered]}))
-
-    def _take_over(self) -> None:
-        """Keep what an earlier program has left in the conversation, if that was just opened."""
-        conversation = self._conversation()
-        if conversation is not self._opened:
-            self._opened = conversation
-            # After a rewind both may have the same; what a message had that was taken back is back.
-            left = [text for text in _left_in(conversation) if text not in self._offered]
-            self._offered = [*left, *self._offered]
-
-
-def _joined(offered: Sequence[str]) -> str:
-    return "\n".join([*offered, ""])
-
-
-def _left_in(conversation: Conversation) -> list[str]:
-    """Return the recorded texts of commands that no message took along."""
-    sent: set[str] = set()
-    for entry in reversed(conversation.between_replies):
-        if isinstance(entry, UserOutput):
-            sent.update(str(block.get("text")) for block in entry.content[:1])
-        elif isinstance(entry, CustomOutput) and entry.name == _OFFERED:
-            listed = entry.data.get("texts") if isinstance(entry.data, dict) else None
-            texts = [str(text) for text in listed] if isinstance(listed, list) else []
-            return [] if _joined(texts) in sent else texts
-    return []
+        message = with_outputs(self._conversation(), message)
+        return UserMessage((*as_block(offered), *message.content))
 
 
 class _Output:
@@ -299,13 +265,13 @@ async def _exit_code(link: KeeperLink, reading: int, output: _Output, cancel: Ca
     return int(ended["status"]) if ended else shell_code(-signal.SIGKILL)
 
 
-def _as_context(command: str, output: str, ending: str) -> str:
-    """Return the text about a command for the model, to precede the next message."""
+def _as_context(command: str, output: str, ending: str) -> OwnOutput:
+    """Return what the model is told about a command."""
     if len(output) > _OFFERED_CHARS_MAX:
         half = _OFFERED_CHARS_MAX // 2
         output = f"{output[:half]}\n[cut here]\n{output[-half:]}"
     result = "\n".join(filter(None, (output, ending)))
-    return f"I ran this command:\n$ {command}\n{result}\n"
+    return OwnOutput(command, f"I ran this command:\n$ {command}\n{result}\n")
 
 
 _FULL_SCREEN: Final = (

@@ -8,11 +8,23 @@ from typing import Literal
 
 import pytest
 
+from agent_cli.contracts.authors import PROGRAM
 from agent_cli.contracts.messages import UserMessage
+from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.message_queue import MessageQueue, keep_unsent, unsent
+from agent_cli.core.loop_config import LoopConfig
+from agent_cli.core.message_queue import (
+    MessageQueue,
+    OwnOutput,
+    keep_own_output,
+    keep_unsent,
+    own_outputs,
+    told_of_outputs,
+    unsent,
+    with_outputs,
+)
 from agent_cli.system.batches import unwind
-from tests.fakes import LIMIT_S
+from tests.fakes import LIMIT_S, MODEL, ScriptedModel, says
 from tests.tables import each_row
 
 ONE, TWO, THREE = (UserMessage.of(text) for text in ("one", "two", "three"))
@@ -198,3 +210,77 @@ def test_nothing_is_recorded_before_the_first_prompt() -> None:
     keep_unsent(conversation, ["a"])
 
     assert conversation.prompts == []
+
+
+LS = OwnOutput("ls", "I ran this command:\n$ ls\na\n")
+DATE = OwnOutput("date", "I ran this command:\n$ date\nnow\n")
+
+
+def _begun() -> Conversation:
+    conversation = Conversation()
+    conversation.begin(UserMessage.of("hello"))
+    conversation.complete()
+    return conversation
+
+
+async def test_outputs_go_with_the_next_prompt_and_with_no_later_one() -> None:
+    """Whoever sends it: `-p` after `-c`, an editor, or the prompt of a terminal."""
+    options = LoopConfig(stream_fn=ScriptedModel(says("fine"), says("fine")), model=MODEL)
+    agent = Agent(options, conversation=_begun())
+    assert keep_own_output(agent.conversation, LS)
+    assert keep_own_output(agent.conversation, DATE)
+    assert keep_own_output(agent.conversation, DATE)
+
+    await agent.prompt("why?")
+    await agent.prompt("and now?")
+
+    sent = [each.text for each in agent.conversation.messages() if isinstance(each, UserMessage)]
+    assert sent == ["hello", f"{LS.text}\n{DATE.text}\n{DATE.text}\nwhy?", "and now?"]
+    assert own_outputs(agent.conversation) == []
+
+
+def test_output_waits_on_behind_messages_that_did_not_take_it() -> None:
+    """A message typed during a run is delivered as it is, and the program's own are no message."""
+    conversation = _begun()
+    keep_own_output(conversation, LS)
+
+    conversation.add_user(UserMessage.of("ls"))
+    program = UserMessage.of("a job has ended", author=PROGRAM)
+
+    assert with_outputs(conversation, program) is program
+    assert own_outputs(conversation) == [LS]
+
+
+def test_rewind_to_before_a_message_lets_what_it_took_wait_again() -> None:
+    """The model knows it no longer."""
+    conversation = _begun()
+    keep_own_output(conversation, LS)
+    message = with_outputs(conversation, UserMessage.of("why?"))
+    assert isinstance(message, UserMessage)
+    conversation.begin(message)
+    assert own_outputs(conversation) == []
+
+    assert own_outputs(Conversation(conversation.prompts[:1])) == [LS]
+
+
+def test_no_output_is_recorded_before_the_first_prompt() -> None:
+    """A session in which nothing was said is not kept."""
+    conversation = Conversation()
+
+    assert not keep_own_output(conversation, LS)
+    assert conversation.prompts == []
+
+
+def test_sentence_about_outputs_names_their_commands() -> None:
+    """It is shown when the session is continued, and when it is left."""
+    conversation = _begun()
+    assert told_of_outputs(conversation) == ""
+    for name in ("a", "b\n\x1b[31m", "c", "d", "e"):
+        keep_own_output(conversation, OwnOutput(name, f"$ {name}\n"))
+
+    told = told_of_outputs(conversation)
+
+    assert told.startswith("your next message takes along the output of `a`, `b ")
+    assert told.endswith("`c` and 2 more")
+    assert "\x1b" not in told
+    assert told_of_outputs(conversation, left=True).endswith("waits in the session you left")

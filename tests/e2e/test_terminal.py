@@ -215,3 +215,45 @@ def test_without_colours_markdown_is_drawn_with_weight_alone() -> None:
         terminal.until_prompt()
 
         assert "# Title" not in terminal.text
+
+
+def test_output_of_an_own_command_waits_for_a_message_in_the_session() -> None:
+    """It was lost with the program: continued with -c, the session knew nothing of it.
+
+    `/clear` leaves it behind with its session; a rewind that takes the command back does not.
+    """
+
+    def last_said() -> str:
+        return "".join(said_by_user(api.requests[-1].body)[-2:])
+
+    def say(terminal: Terminal, line: str, shown: str) -> None:
+        terminal.send(f"{line}\r")
+        terminal.until(shown)
+        terminal.until_prompt()
+
+    with serve_in_thread(*[reply(f"Answer {n}.") for n in range(6)]) as api:
+        with in_terminal(api) as terminal:
+            terminal.until_prompt()
+            say(terminal, "hello", "Answer 0.")
+            say(terminal, "!echo o''ne", "one")
+            say(terminal, "!echo t''wo", "two")
+            terminal.child.kill()
+        run = agent_cli("-p", "-c", "why?", api=api)
+        assert "takes along the output of `echo o''ne`, `echo t''wo`" in run.stderr
+        assert "$ echo o''ne\none\n\nI ran this command:\n$ echo t''wo\ntwo\n\nwhy?" in last_said()
+        assert agent_cli("-p", "-c", "and?", api=api).stderr == ""
+        assert last_said().endswith("and?")
+        assert "I ran" not in said_by_user(api.requests[-1].body)[-1]
+        with in_terminal(api, "-c") as terminal:
+            terminal.until_prompt()
+            say(terminal, "more", "Answer 3.")
+            say(terminal, "!echo th''ree", "three")
+            terminal.send("/rewind 1\r")
+            terminal.until("output of `echo th''ree`")
+            terminal.send("\x15")  # not the prompt that is back in the input
+            say(terminal, "again", "Answer 4.")
+            assert "$ echo th''ree\nthree\n\nagain" in last_said()
+            say(terminal, "!echo fo''ur", "four")
+            say(terminal, "/clear", "waits in the session you left")
+            say(terminal, "new", "Answer 5.")
+            assert said_by_user(api.requests[-1].body) == ["new"]
