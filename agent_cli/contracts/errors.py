@@ -32,6 +32,8 @@ START_OVER: Final = "start over with a shorter message, or use a model with a la
 """Advice where a request is too large and nothing in it can be left out."""
 CHANGE_IT: Final = "change it, or start over"
 """Advice where the API refused a request. Where commands can be typed, both name them instead."""
+ASK_AGAIN: Final = "wait a little and ask again"
+"""Advice at a rate limit."""
 CHECK_KEY: Final = "check ANTHROPIC_API_KEY"
 CHECK_OPENAI_KEY: Final = "check OPENAI_API_KEY"
 """Advice where a key is refused; a program that runs does not read it again."""
@@ -139,9 +141,14 @@ class ModelError(AgentCliError):
 
     @property
     def meets_any_request(self) -> bool:
-        """Whether the account or the way to the server failed, whatever was asked."""
+        """Whether the account, the way to the server or its load failed it, whatever was asked."""
         unreached = self.trouble == "network" and not self.may_have_cost
-        return unreached or self.trouble in ("auth", "billing")
+        return unreached or self.trouble in ("auth", "billing", "rate_limit", "overloaded")
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether time alone may mend it, for which the attempts waited in vain."""
+        return self.trouble in ("rate_limit", "overloaded", "server", "network")
 
 
 class ContextOverflow(ModelError):
@@ -189,6 +196,11 @@ class Aborted(AgentCliError):
     """The run was stopped on request."""
 
     stop_reason = "aborted"
+
+
+def without_advice(error: ModelError) -> str:
+    """Return *error* without advice for who wrote the request: it was the program."""
+    return str(error).replace(f"; {CHANGE_IT}", "").replace(f"; {ASK_AGAIN}", "")
 
 
 def trouble_of(error: BaseException | None) -> Trouble | None:

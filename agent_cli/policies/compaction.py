@@ -162,7 +162,7 @@ class Compaction:
         self._around = around
         self.can_recall = can_recall
         self._conversation: Conversation | None = None
-        self._failures, self._can_wait = 0, False
+        self._failures, self._can_wait, self._put_off_tokens = 0, False, 0
         self._is_too_low = False
         self._cached: tuple[list[str], list[Tool]] | None = None
 
@@ -180,7 +180,7 @@ class Compaction:
             return  # this turn only runs these calls; the model is not asked
         if turn.conversation is not self._conversation:
             self._conversation, self._failures = turn.conversation, 0
-            self._cached = None
+            self._cached, self._put_off_tokens = None, 0
         if plan := self._plan(turn):
             before = turn.conversation.context()
             if not await self._summarized(turn, plan):
@@ -219,7 +219,8 @@ class Compaction:
         """Return the cut to make; None when none is needed or possible."""
         threshold = self._threshold(turn)
         tokens = measured_tokens(turn.conversation) or _estimate(turn)
-        if not turn.overflow and (self._strategy is None or tokens <= threshold):
+        least = max(threshold + 1, self._put_off_tokens)
+        if not turn.overflow and (self._strategy is None or tokens < least):
             return None
         history = history_of(turn.conversation)
         if (fixed := _fixed(turn) + estimate_tokens(history.first)) > threshold:
@@ -258,11 +259,13 @@ class Compaction:
             # In an outage nothing is left out: the threshold is below what the window holds.
             self._can_wait = error.trouble is not None
             self._failures += not error.meets_any_request
-            off = f"; it failed {MAX_FAILURES} times and is not tried again unless asked for"
-            more = off if self._failures == MAX_FAILURES else ""
-            # Nobody wrote what was refused here.
-            why = str(error).removesuffix(f"; {errors.CHANGE_IT}")
-            turn.emit(Notice("warning", f"compaction failed: {why}{more}"))
+            more = ""
+            if self._failures == MAX_FAILURES:
+                more = f"; it failed {MAX_FAILURES} times and is not tried again unless asked for"
+            elif error.is_passing and not turn.overflow:  # each turn would wait in vain again
+                self._put_off_tokens = int(plan.tokens * (1 + LEAST_SHARE))
+                more = "; unless asked for, it is tried again once the conversation has grown"
+            turn.emit(Notice("warning", f"compaction failed: {errors.without_advice(error)}{more}"))
         return self._can_wait and not turn.overflow
 
     async def _compact(self, turn: Turn, plan: _Plan, *, trigger: Trigger, focus: str = "") -> None:
@@ -308,7 +311,7 @@ class Compaction:
             raise ModelError("the summary is not smaller than the messages it would replace")
         tokens = (plan.tokens, max(0, plan.tokens - saved))
         conversation.compact(summary.text, until, tokens=tokens, words=words, signed=summary.signed)
-        self._failures = 0
+        self._failures = self._put_off_tokens = 0
         emit(Compacted(len(removed), *tokens, summary.usage.prompt_tokens))
         if self._around:
             self._around.after(focus, trigger=trigger)
@@ -358,10 +361,8 @@ class Compaction:
         history = plan.history
         replaced = [*without_words(history.summary), *history.before(cut)]
         kept = kept_chars(turn.conversation, history.summary)
-        chars = min(
-            self._words_chars_max(turn),
-            kept + estimate_tokens(replaced) // 2 * CHARS_PER_TOKEN,
-        )
+        room = kept + estimate_tokens(replaced) // 2 * CHARS_PER_TOKEN
+        chars = min(self._words_chars_max(turn), room)
         return min(chars, plan.tokens // 2 * CHARS_PER_TOKEN) if turn.overflow else chars
 
     def _words_chars_max(self, turn: Turn) -> int:

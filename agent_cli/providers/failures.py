@@ -7,6 +7,7 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 
 from agent_cli.contracts.errors import (
+    ASK_AGAIN,
     CHANGE_IT,
     START_OVER,
     ContextOverflow,
@@ -384,7 +385,7 @@ def _of_status(refusal: Refusal, quote: str) -> tuple[str, str]:
             what = f"unknown model {refusal.model_id!r} or wrong URL ({quote})"
             return what, remedies.unknown_model
         case 429:
-            return f"rate limit reached ({quote})", "wait a little and ask again"
+            return f"rate limit reached ({quote})", ASK_AGAIN
         case 529:
             return "API overloaded (529)", "try again later"
         case status if status >= 500:

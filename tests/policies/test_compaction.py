@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_cli.contracts.errors import (
+    ASK_AGAIN,
     CHANGE_IT,
     AgentCliError,
     ContextOverflow,
@@ -367,6 +368,50 @@ async def test_an_outage_leaves_nothing_out_of_what_still_fits(trouble: Trouble)
     assert whole == before
     assert len(conversation.context()) < len(before)
     assert [text for text in listener.warnings if "dropped" in text] == listener.warnings[-1:]
+
+
+@each_row("trouble", ["rate_limit", "overloaded", "network", "server"])
+async def test_a_summary_that_waited_in_vain_is_put_off_until_more_was_said(
+    trouble: Trouble,
+) -> None:
+    """Each turn waited minutes for it again, and was told so each time.
+
+    The advice is for who asked. A server that was too busy never switches summaries off.
+    """
+    strategy = FixedStrategy(failures=9, error=f"too many; {ASK_AGAIN} (request r)")
+    strategy.trouble = trouble
+    policy = compaction(strategy, threshold=60)
+    conversation = conversation_with(CHAT)
+    listener = Listener()
+
+    for _ in range(5):
+        await policy(turn_of(conversation, listener))
+
+    assert len(strategy.asked) == 1
+    assert listener.warnings == [
+        "compaction failed: too many (request r); unless asked for, it is tried again once the"
+        " conversation has grown"
+    ]
+    for count in (2, 3, 4):
+        conversation.begin(UserMessage.of("word " * 20))
+        for _ in range(2):
+            await policy(turn_of(conversation, listener))
+        assert len(strategy.asked) == (min(count, 3) if trouble == "server" else count)
+    await policy(turn_of(conversation_with(CHAT)))
+    assert len(strategy.asked) == (4 if trouble == "server" else 5)
+
+
+async def test_a_request_that_was_too_large_is_summarized_though_it_was_put_off() -> None:
+    """Otherwise messages would go without a summary."""
+    strategy = FixedStrategy(failures=1, trouble="rate_limit")
+    policy = compaction(strategy, threshold=60)
+    conversation = conversation_with(CHAT)
+    await policy(turn_of(conversation))
+
+    await policy(turn_of(conversation, overflow=True))
+
+    assert len(strategy.asked) == 2
+    assert len(llm(conversation.context())) == 4
 
 
 async def test_a_key_that_is_refused_does_not_switch_compaction_off() -> None:
