@@ -87,14 +87,15 @@ def report(error: Exception, lines: Lines) -> None:
         lines.notice("a run has begun meanwhile: try again when it has ended", "error")
         return
     if isinstance(error, AgentCliError):
-        lines.notice(_with_commands(str(error)), "error")
+        lines.notice(with_commands(str(error)), "error")
         return
     # At level info, because the console would repeat it above the next line.
     _log.info("line failed", exc_info=True)
     lines.notice(f"{sentence_of(error)} (traceback in the log)", "error")
 
 
-def _with_commands(sentence: str) -> str:
+def with_commands(sentence: str) -> str:
+    """Return *sentence* with the commands that follow its advice here."""
     for advice, commands in _COMMANDS.items():
         sentence = sentence.replace(advice, commands)
     return sentence
@@ -168,7 +169,7 @@ class Runs:
         while result.stop_reason == "waiting_for_approval":
             result = await self._decide(self._app.agent)
         if sentence := narrate_end(result):
-            self._ends.notice(_with_commands(sentence.text), sentence.style)
+            self._ends.notice(with_commands(sentence.text), sentence.style)
         return result
 
     async def _decide(self, agent: Agent) -> RunResult:

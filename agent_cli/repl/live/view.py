@@ -28,6 +28,7 @@ from agent_cli.repl.live.paint import (
 from agent_cli.repl.live.tool_rows import ToolRows
 from agent_cli.repl.markdown import THEMES, MarkdownStream
 from agent_cli.repl.markdown.styles import TokenKind
+from agent_cli.repl.runs import with_commands
 from agent_cli.system.sanitize import Filter
 from agent_cli.terminal.narration import narrate
 
@@ -121,7 +122,7 @@ class SessionView:
             self._add("tools", self._tools.finished())
         elif sentence := narrate(event):
             begin = self._paint.begin(sentence.style)
-            rows = sentence_rows(sentence.text, self._columns(), begin)
+            rows = sentence_rows(with_commands(sentence.text), self._columns(), begin)
             if isinstance(event, events.Retry) and not event.restarted:
                 self._retry = []
                 self._add("own", ())

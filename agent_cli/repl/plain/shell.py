@@ -29,7 +29,7 @@ from agent_cli.repl.mcp.dialogs import ServerQuestions
 from agent_cli.repl.model_dialogs import ModelQuestions
 from agent_cli.repl.ports import Application
 from agent_cli.repl.recall import recalled
-from agent_cli.repl.runs import HiddenPrompts, LeftWaiting, Runs, reported
+from agent_cli.repl.runs import HiddenPrompts, LeftWaiting, Runs, reported, with_commands
 from agent_cli.system.sanitize import Filter
 from agent_cli.terminal.narration import (
     HostedView,
@@ -238,7 +238,7 @@ class Renderer:
                 self._end_tool(event)
             case _:
                 if sentence := narrate(event):
-                    self._writer.notice(sentence.text, sentence.style)
+                    self._writer.notice(with_commands(sentence.text), sentence.style)
 
     def _end_message(self, message: Message) -> None:
         if not isinstance(message, AssistantMessage):

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from agent_cli.contracts import events
+from agent_cli.contracts.errors import START_OVER
 from agent_cli.contracts.events import Event
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.options import Streaming
@@ -117,6 +118,17 @@ THINKING = events.StateChanged("idle", "thinking")
 RESPONDING = events.StateChanged("thinking", "responding")
 # Anything else that is printed ends the row of the calls that only look.
 SOMETHING_ELSE = Rows((), "gap")
+
+
+def test_notice_names_the_commands_that_follow_its_advice() -> None:
+    """A summary that was too large said what `/compact` did not: each place had its own words."""
+    screen = Screen()
+
+    screen(events.Notice("warning", f"compaction failed: too large; {START_OVER}"))
+
+    told = " ".join(screen.rows)
+    assert "too large; /rewind takes a long message back, /clear starts over, /model" in told
+    assert "shorter message" not in told
 
 
 def test_notice_between_runs_leaves_a_blank_row_above_the_prompt() -> None:

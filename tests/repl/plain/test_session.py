@@ -16,6 +16,7 @@ from types import SimpleNamespace
 import pytest
 
 from agent_cli.contracts.dialogs import Option, UserQuestion
+from agent_cli.contracts.errors import CHANGE_IT
 from agent_cli.contracts.events import Notice, SessionOpened
 from agent_cli.repl.hosting import Interrupts, ProgramHost
 from agent_cli.repl.plain import session
@@ -329,9 +330,9 @@ async def test_event_without_output_does_not_repeat_the_prompt() -> None:
     )
 
     app.agent.publish(SessionOpened("s-1", "s-1.jsonl", resumed=False))
-    app.agent.publish(Notice("warning", "files is gone"))
+    app.agent.publish(Notice("warning", f"refused; {CHANGE_IT}"))
 
-    assert moved == ["files is gone\n"]
+    assert moved == ["refused; change it with /rewind, or start over with /clear\n"]
 
 
 def test_hooks_command_lists_each_hook_with_its_command_and_file() -> None:
