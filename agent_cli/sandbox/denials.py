@@ -58,6 +58,10 @@ _STOPS = re.compile(rf"{_GIT} (?:pull|merge|rebase|stash|cherry-pick|revert|am|a
 _NOT_CONFIGURED = re.compile(
     r"^error: could not (?:write|lock) config file \S*\.git/", re.MULTILINE
 )
+# It made the branch, whatever failed behind it, as in `git checkout --track x && make`.
+_TRACKS = re.compile(
+    rf"{_NOT_CONFIGURED.pattern}.*\n(?:.*\n)?Switched to a new branch ", re.MULTILINE
+)
 _RUNS_GIT = re.compile(r"\bgit\b")
 _FILES_NAMED = 3
 NETWORK = "network"
@@ -112,10 +116,11 @@ def stopped_git(output: str, command: str, *, strict: bool, failed: bool) -> str
     """
     if not (_READ_ONLY.search(output) or _BUSY.search(output) or strict):
         return None
-    if not failed and _NOT_CONFIGURED.search(output) and _RUNS_GIT.search(command):
+    unwritten = _TRACKS if failed else _NOT_CONFIGURED
+    if unwritten.search(output) and _RUNS_GIT.search(command):
         return (
             "blocked by the sandbox: git could not write .git/config, and did the rest, so do not"
-            " repeat the command: where it is needed, `git submodule init` or `git branch"
+            " repeat that git command: where it is needed, `git submodule init` or `git branch"
             " --set-upstream-to=UPSTREAM`, alone, with unsandboxed=true asks the user"
         )
     found = [*_OF_GIT.finditer(output)]

@@ -440,16 +440,24 @@ async def test_git_that_stops_half_way_is_told_with_the_way_back(
     git(branches, "merge", "--quiet", "other")
 
 
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("git checkout -q -b tracking --track other", 0),
+        # What fails behind it is another program's.
+        ("git checkout -b tracking --track other && false", 1),
+    ],
+)
 async def test_git_that_leaves_only_its_configuration_is_not_to_be_repeated(
-    bash: Bash, branches: Path
+    command: str, code: int, bash: Bash, branches: Path
 ) -> None:
     """Outside the sandbox the same command fails: its branch exists."""
-    text = (await bash("git checkout -q -b tracking --track other")).text
+    text = (await bash(command)).text
 
-    assert "[exit 0" in text
+    assert f"[exit {code}" in text
     assert text.splitlines()[-1] == (
         "blocked by the sandbox: git could not write .git/config, and did the rest, so do not"
-        " repeat the command: where it is needed, `git submodule init` or `git branch"
+        " repeat that git command: where it is needed, `git submodule init` or `git branch"
         " --set-upstream-to=UPSTREAM`, alone, with unsandboxed=true asks the user"
     )
     git(branches, "branch", "--quiet", "--set-upstream-to=other")
