@@ -26,6 +26,8 @@ _CACHES = {
     "ZIG_GLOBAL_CACHE_DIR": "zig",
     "PRE_COMMIT_HOME": "pre-commit",
 }
+# npm needs one even to pack. Without this folder in the home directory, none is read there.
+_NPM_CACHE = "~/.npm/_cacache"
 # Where others keep what they download. Without a network they read what the home directory has.
 _DOWNLOADS = {"npm_config_cache": "npm", "CARGO_HOME": "cargo", "GOMODCACHE": "go-mod"}
 
@@ -36,7 +38,10 @@ def temporary_variables(folder: str | Path, caches: str | Path = "") -> dict[str
     Caches to the folder *caches*, if there is one. A cache that the user's own variable names stays
     where it is.
     """
-    return {"TMPDIR": str(folder), **_in_caches(caches or folder, _CACHES)}
+    names = _CACHES
+    if not is_dir(Path(_NPM_CACHE).expanduser()):
+        names = {**_CACHES, "npm_config_cache": _DOWNLOADS["npm_config_cache"]}
+    return {"TMPDIR": str(folder), **_in_caches(caches or folder, names)}
 
 
 def _in_caches(folder: str | Path, names: Mapping[str, str]) -> dict[str, str]:

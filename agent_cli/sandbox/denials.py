@@ -6,7 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 # Match error codes as whole words: Python's "ModuleNotFoundError" contains "eNotFound".
-_READ_ONLY = re.compile(r"read-only file ?system|\bEROFS\b", re.IGNORECASE)
+_READ_ONLY = re.compile(
+    r"read-only file ?system|\bEROFS\b"
+    r"|^unable to create config file located at",  # hatch, without the reason
+    re.IGNORECASE | re.MULTILINE,
+)
 _NETWORK = re.compile(
     r"network is unreachable|could ?n[o']t resolve (?:host|proxy)"
     r"|temporary failure in name resolution|name or service not known|name resolution"

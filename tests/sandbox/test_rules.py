@@ -617,6 +617,7 @@ def test_tripwire_leaves_a_file_alone_that_it_could_not_read(root: Path) -> None
         ("ConnectionRefusedError: [Errno 111] Connect call failed ('127.0.0.1', 9)", "network"),
         ("cat: .env: Permission denied", "secrets"),
         ("error: could not write config file .git/config: Device or resource busy", "git's"),
+        ("Unable to create config file located at `/h/.config/hatch/config.toml`.", "writing"),
         ("bwrap: Can't mkdir /x: Read-only", "did not start (Can't mkdir /x: Read-only)"),
     ],
 )

@@ -409,6 +409,15 @@ def test_cache_that_the_user_names_stays_where_it_is(monkeypatch: pytest.MonkeyP
     assert variables["UV_CACHE_DIR"] == "/tmp/.cache/uv"
 
 
+def test_npm_has_a_cache_in_the_sandbox_unless_the_home_has_one() -> None:
+    """`npm pack` ended without one; what was downloaded before can be read only in the home."""
+    assert temporary_variables("/tmp")["npm_config_cache"] == "/tmp/.cache/npm"
+
+    (Path.home() / ".npm" / "_cacache").mkdir(parents=True)
+
+    assert "npm_config_cache" not in temporary_variables("/tmp")
+
+
 @each_row("state", ["bwrap", "landlock"])
 def test_command_cannot_make_a_program_that_others_run_as_the_user(state: State) -> None:
     """Threat 21: another user of the machine would start it, outside of any sandbox."""
