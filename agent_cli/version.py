@@ -1,3 +1,3 @@
 """The version, as a constant: importlib.metadata would cost a third of the way to the prompt."""
 
-__version__ = "0.17.0"
+__version__ = "0.18.0"
