@@ -31,7 +31,6 @@ POLL_S: Final = 5.0
 _POLL_MAX_S: Final = 60.0
 _GATHER_S: Final = 0.5
 _TRIES_MAX: Final = 5
-_PASSING: Final = frozenset({"rate_limit", "overloaded", "server", "network"})
 _FAILED_POLLS_MAX: Final = 20
 # A Message Batch may be listed a moment after its request arrived.
 _LOOKS_MIN: Final = 4
@@ -254,8 +253,8 @@ class ApiEngine:
             try:
                 return await (await self._api()).create(requests, betas)
             except ModelError as error:
-                is_passing = error.trouble in _PASSING and _is_certain(error)
-                if not is_passing or number == _TRIES_MAX or await self._paused(number):
+                is_safe = error.is_passing and _is_certain(error)
+                if not is_safe or number == _TRIES_MAX or await self._paused(number):
                     raise
         raise AssertionError("a try returns or raises")
 
@@ -316,7 +315,7 @@ class ApiEngine:
                 perhaps, looks, failures = going_on, looks + 1, 0
             except ModelError as error:
                 failures += 1
-                if error.trouble not in _PASSING or failures == _FAILED_POLLS_MAX:
+                if not error.is_passing or failures == _FAILED_POLLS_MAX:
                     raise
         return ""
 
@@ -339,7 +338,7 @@ class ApiEngine:
                 failures = 0
             except ModelError as error:
                 failures += 1
-                if error.trouble not in _PASSING or failures == _FAILED_POLLS_MAX:
+                if not error.is_passing or failures == _FAILED_POLLS_MAX:
                     message = f"the answers of Message Batch {id} cannot be read ({error})"
                     raise AgentCliError(f"{message}; the same command goes on") from error
             if await self._paused(polls):

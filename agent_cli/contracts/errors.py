@@ -147,7 +147,7 @@ class ModelError(AgentCliError):
 
     @property
     def is_passing(self) -> bool:
-        """Whether time alone may mend it, for which the attempts waited in vain."""
+        """Whether time alone may mend it."""
         return self.trouble in ("rate_limit", "overloaded", "server", "network")
 
 
