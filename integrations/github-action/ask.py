@@ -75,6 +75,7 @@ def asked(
     wanted: Mapping[str, str], environment: Mapping[str, str], *, trusts: bool
 ) -> dict[str, Any]:
     """Return the result of the run; no shell and no list of processes sees the prompt."""
+    kept = {name: value for name, value in environment.items() if not name.startswith(KEPT_BACK)}
     with tempfile.TemporaryDirectory(dir=environment.get("RUNNER_TEMP")) as folder:
         prompt = Path(folder, "prompt.txt")
         prompt.write_text(wanted["PROMPT"], encoding="utf-8")
@@ -87,9 +88,6 @@ def asked(
             *(("--trust",) if trusts else ()),
             *filter(None, map(str.strip, wanted.get("ARGS", "").splitlines())),
         ]
-        kept = {
-            name: value for name, value in environment.items() if not name.startswith(KEPT_BACK)
-        }
         ran = subprocess.run(command, env=kept, stdout=subprocess.PIPE, text=True, check=False)
     lines = ran.stdout.strip().splitlines()
     try:
