@@ -131,8 +131,9 @@ def _readable_without_others(rules: Rules, own_files: SandboxFiles) -> Iterator[
 
 def _opened(rules: Rules) -> Iterator[Path]:
     """Yield the readable paths inside hidden folders."""
+    opened = rules.opened_folders
     for folder in rules.visible:
-        if is_in_one(folder, rules.opened_folders) and not folder.is_symlink():
+        if is_in_one(folder, opened) and not folder.is_symlink():
             yield from _readable(folder, frozenset(rules.hidden))
 
 
